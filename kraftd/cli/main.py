@@ -32,6 +32,7 @@ COMMANDS = MappingProxyType(
         "topics": "kraftd.cli.topics",
         "brokers": "kraftd.cli.brokers",
         "configs": "kraftd.cli.configs",
+        "events": "kraftd.cli.events",
         "metrics": "kraftd.cli.metrics",
         "random-uuid": "kraftd.cli.directory",
         "format": "kraftd.cli.directory",

@@ -82,6 +82,7 @@ ACCESS: Final[Mapping[str, Access | None]] = {
     "DeleteAcls": _ALTER,
     "DescribeAcls": _DESCRIBE,
     "DescribeCluster": _ALTER,  # on a controller; a broker asks for DESCRIBE
+    "DescribeEvents": _DESCRIBE,
     "DescribeNode": _DESCRIBE,
     "DescribeQuorum": _DESCRIBE,
     "ElectLeaders": _ALTER,

@@ -45,6 +45,9 @@ ALARMS_MAX: Final = 16
 IN_TROUBLE_MAX: Final = 16
 """Fenced brokers and offline partitions that a response names; it tells how many there are, too."""
 
+PLANS_MAX: Final = 64
+"""What is worked off in slices that a response tells of, of how much there is."""
+
 FILES_MAX: Final = 8192
 """Files of one export."""
 

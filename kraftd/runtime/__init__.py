@@ -7,6 +7,7 @@ its own line and from those below it:
     http_server  http_connection      probes and Prometheus
     controller_server                 builds the parts of a node and connects them
     node_status  observability        what a node tells about itself; its log lines
+    event_status                      what its controller is doing
     network  request_router           frames to events, effects to frames; each request to its handler
     controller_apis  log_export       what clients ask of the controller and the node; copies of its log
     kafka_apis                        what is served on Kafka's wire
@@ -14,6 +15,6 @@ its own line and from those below it:
     store                             the effects that touch the disk
     driver  effect_executor           the turns of the loop; the effects of each event, in order
     config  file_limits  worker       Kafka's properties; how many connections; a thread for the disk
-    raft_metrics  controller_metrics  what is measured of the quorum; of brokers, topics and events
+    raft_metrics  controller_metrics  what is measured of the quorum; of brokers and topics
     health_checks  sample             is the process alive, and of use; a number of the Prometheus page
 """

@@ -1,4 +1,4 @@
-"""Kafka's metrics of the controller: brokers, topics, the metadata log that was applied, and its events.
+"""Kafka's metrics of brokers and topics, as each controller knows them.
 
 Entered through `controller_samples`, for the Prometheus page, and `controller_readings`, for the `metrics`
 line. Every node tells what its image says of brokers and topics, as Kafka's controllers do; only the active
@@ -6,7 +6,7 @@ controller knows sessions. Nothing here costs more the more partitions there are
 
 Follows: Kafka's ControllerMetadataMetrics and QuorumControllerMetrics, in the Prometheus spelling of their
 MBeans (`kafka.controller:type=KafkaController`).
-Differs: the times of events are by kind.
+Not here: the events of the controller (`event_status`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,6 @@ from kraftd.runtime.sample import Number, Sample
 from kraftd.types import Now
 
 _PREFIX = "kafka_controller_kafkacontroller_"
-_EVENTS = "kafka_controller_controllereventmanager_"
 
 _MEANINGS = {
     "active-broker-count": "Registered brokers that are not fenced.",
@@ -52,7 +51,7 @@ def controller_readings(controller: QuorumController) -> Mapping[str, Number]:
 
 
 def controller_samples(controller: QuorumController, now: Now) -> Iterator[Sample]:
-    """The part of the Prometheus page that is about brokers, topics and events."""
+    """The part of the Prometheus page that is about brokers and topics."""
     yield Sample(
         _PREFIX + "activecontrollercount",
         "1 on the node whose controller decides.",
@@ -62,7 +61,6 @@ def controller_samples(controller: QuorumController, now: Now) -> Iterator[Sampl
         is_counter = name in _COUNTERS
         yield Sample(_PREFIX + name.replace("-", ""), _MEANINGS[name], value, is_counter=is_counter)
     yield from _broker_samples(controller, now)
-    yield from _event_samples(controller)
 
 
 def _broker_samples(controller: QuorumController, now: Now) -> Iterator[Sample]:
@@ -81,20 +79,3 @@ def _broker_samples(controller: QuorumController, now: Now) -> Iterator[Sample]:
                 max(now.mono_ms - session.contact_ms, 0),
                 {"broker": str(broker_id)},
             )
-
-
-def _event_samples(controller: QuorumController) -> Iterator[Sample]:
-    for times in controller.event_statistics.statistics():
-        label = {"kind": times.kind}
-        yield Sample(_EVENTS + "events", "Events handled.", times.count, label, is_counter=True)
-        for metric, part, taken in (
-            ("eventqueuetimems", "queue", times.queue),
-            ("eventqueueprocessingtimems", "processing", times.processing),
-        ):
-            for quantile, value_us in (("0.5", taken.p50_us), ("0.99", taken.p99_us)):
-                yield Sample(
-                    _EVENTS + metric,
-                    f"Milliseconds of {part}, by kind of event.",
-                    value_us / 1_000,
-                    label | {"quantile": quantile},
-                )

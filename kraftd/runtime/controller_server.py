@@ -27,7 +27,7 @@ from kraftd.net.server import Server, connection_numbers
 from kraftd.protocol.codec import Request
 from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.limits import KAFKA_FRAME_BYTES_MAX
-from kraftd.protocol.messages import DescribeNodeRequest, FetchRequest
+from kraftd.protocol.messages import DescribeEventsRequest, DescribeNodeRequest, FetchRequest
 from kraftd.raft import (
     FETCH_BYTES_MAX,
     MIN_LEADER_MS,
@@ -48,6 +48,7 @@ from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import EffectExecutor, EventLogger, LogEvent, RaftListener
 from kraftd.runtime.envelopes import Envelopes
+from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.guard import Guard
 from kraftd.runtime.kafka_apis import KafkaApis
 from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
@@ -126,7 +127,6 @@ class ControllerServer(RaftListener, EventLogger):
         clock_ns, observe = environment.clock_ns, controller.event_statistics.observe
         committed_log = CommittedLog(self.raft_node, self.store)
         self.applier = Applier(config.node_id, controller, committed_log, driver, observe, clock_ns=clock_ns)
-        self.status = self._make_status(started_at)
         self.apis = ControllerApis(
             driver,
             controller,
@@ -136,6 +136,8 @@ class ControllerServer(RaftListener, EventLogger):
             on_shutdown_ready=on_shutdown_ready,
             log=ControllerLog(logger, self._limited_logger),
         )
+        self.events = EventStatus(config.node_id, controller, self.apis)
+        self.status = self._make_status(started_at)
         self._add_routes(LogExports(directory, self.raft_node, environment.tasks))
 
     def _make_connections(self, environment: Environment) -> None:
@@ -179,6 +181,7 @@ class ControllerServer(RaftListener, EventLogger):
             peer_connections=self.peer_connections,
             server=self.server,
             metrics=self.metrics,
+            events=self.events,
         )
 
     def _add_routes(self, exports: LogExports) -> None:
@@ -187,7 +190,7 @@ class ControllerServer(RaftListener, EventLogger):
         router.add(network.handlers)
         router.add({FetchRequest: network.request_received}, topic_id=METADATA_TOPIC_ID)
         router.add(self.apis.handlers)
-        router.add({DescribeNodeRequest: self._serve_describe})
+        router.add({DescribeNodeRequest: self._serve_describe, DescribeEventsRequest: self._serve_events})
         router.add(exports.handlers)
         router.add_when_closed(exports.forget)
         router.add(Envelopes(router, self.server.limited_logger).handlers)
@@ -243,6 +246,10 @@ class ControllerServer(RaftListener, EventLogger):
         if type(event) is StateChanged:
             self.metrics.state_changed(event, self.driver.now().mono_ms)
         self._event_logger.log_event(event)
+
+    def _serve_events(self, connection: Requester, request: Request) -> None:
+        response = self.events.describe(self.driver.now())
+        connection.reply(request.api_version, request.correlation_id, response)
 
     def _serve_describe(self, connection: Requester, request: Request) -> None:
         response = self.status.describe(self.driver.now())

@@ -26,6 +26,7 @@ from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponseP
 from kraftd.raft import PeerStatus, QuorumStatus, RaftNode
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.controller_metrics import controller_readings, controller_samples
+from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.health_checks import HealthInput
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.sample import Sample
@@ -61,6 +62,7 @@ class NodeStatus:
         peer_connections: PeerConnections,
         server: Server,
         metrics: RaftMetrics,
+        events: EventStatus,
     ) -> None:
         self._info = info
         self._raft_node = raft_node
@@ -70,6 +72,7 @@ class NodeStatus:
         self._peer_connections = peer_connections
         self._server = server
         self._metrics = metrics
+        self._events = events
         self._busy_mark = (time.monotonic(), time.thread_time())
 
     def describe(self, now: Now) -> DescribeNodeResponse:
@@ -156,6 +159,7 @@ class NodeStatus:
             "last-committed-record-offset": view.high_watermark - 1,
             "active-controller-count": int(self._controller.is_active),
             **controller_readings(self._controller),
+            **self._events.readings(),
             "connection-count": sum(self._connections().values()),
             "connections-closed": sum(msgspec.structs.astuple(self._server.tally)),
         }
@@ -176,6 +180,7 @@ class NodeStatus:
             if meaning is not None and isinstance(value, int | float):
                 yield Sample(f"kafka_server_raftmetrics_{name.replace('-', '_')}", meaning, value)
         yield from controller_samples(self._controller, now)
+        yield from self._events.samples()
         yield from self._log_samples(now)
         yield from self._process_samples()
 

@@ -277,6 +277,20 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.describe_configs import (
         DescribeConfigsResponseDescribeConfigsSynonym as DescribeConfigsResponseDescribeConfigsSynonym,
     )
+    from kraftd.protocol.messages.describe_events import DescribeEventsRequest as DescribeEventsRequest
+    from kraftd.protocol.messages.describe_events import DescribeEventsResponse as DescribeEventsResponse
+    from kraftd.protocol.messages.describe_events import (
+        DescribeEventsResponseKind as DescribeEventsResponseKind,
+    )
+    from kraftd.protocol.messages.describe_events import (
+        DescribeEventsResponsePlan as DescribeEventsResponsePlan,
+    )
+    from kraftd.protocol.messages.describe_events import (
+        DescribeEventsResponseQueue as DescribeEventsResponseQueue,
+    )
+    from kraftd.protocol.messages.describe_events import (
+        DescribeEventsResponseWaiting as DescribeEventsResponseWaiting,
+    )
     from kraftd.protocol.messages.describe_node import DescribeNodeRequest as DescribeNodeRequest
     from kraftd.protocol.messages.describe_node import DescribeNodeResponse as DescribeNodeResponse
     from kraftd.protocol.messages.describe_node import DescribeNodeResponsePeer as DescribeNodeResponsePeer
@@ -827,6 +841,14 @@ else:
             "ListBrokersResponse",
             "ListBrokersResponseBroker",
             "ListBrokersResponseListener",
+        ),
+        "describe_events": (
+            "DescribeEventsRequest",
+            "DescribeEventsResponse",
+            "DescribeEventsResponseKind",
+            "DescribeEventsResponsePlan",
+            "DescribeEventsResponseQueue",
+            "DescribeEventsResponseWaiting",
         ),
         "unions": (
             "QuorumRequest",

@@ -62,6 +62,7 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         peer_connections=parts,
         server=parts,
         metrics=metrics,
+        events=SimpleNamespace(readings=dict, samples=list),
     )
     return status, metrics
 

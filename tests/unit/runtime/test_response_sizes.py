@@ -18,7 +18,10 @@ from kraftd.controller.brokers_listing import list_brokers
 from kraftd.controller.configs.configuration_control import incremental_alter_configs
 from kraftd.controller.configs.describe_configs import describe_configs
 from kraftd.controller.configs.list_configs import list_configs
+from kraftd.controller.decisions import RunningPlan
+from kraftd.controller.event_queue import EventQueue
 from kraftd.controller.sessions import BrokerSessions
+from kraftd.controller.statistics import EventStatistics
 from kraftd.controller.topics_listing import describe_topics, list_topics
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY, MetadataImage
@@ -41,6 +44,7 @@ from kraftd.records.messages import (
     TopicRecord,
 )
 from kraftd.runtime.controller_apis import ControllerApis
+from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.log_export import LogExports
 from kraftd.types import METADATA_TOPIC, Endpoint, Now, OffsetAndEpoch
 from tests.unit.raft.lone import CLUSTER_ID, Lone, key_of
@@ -144,7 +148,7 @@ def resignations() -> Iterator[Any]:
     raft_node: Any = SimpleNamespace(leader_id=1)
     apis = ControllerApis(
         driver,
-        SimpleNamespace(requests=frozenset(), noted_requests=frozenset()),
+        SimpleNamespace(event_classes={}, noted_requests=frozenset()),
         raft_node,
         request_timeout_ms=1,
         clock_ns=lambda: 0,
@@ -330,6 +334,25 @@ def listed_brokers() -> Iterator[Any]:
     yield list_brokers(image, m.ListBrokersRequest(), 1, BrokerSessions(9_000), 1)
 
 
+def described_events() -> Iterator[Any]:
+    """Every API was asked for, and as much as a controller may have in progress goes on."""
+    statistics = EventStatistics()
+    for api in MSGPACK.apis.values():
+        statistics.observe(f"{api.name}Request", 1 << 60, 1 << 60)
+    controller: Any = SimpleNamespace(
+        is_active=True,
+        error_count=1 << 40,
+        event_statistics=statistics,
+        running_plans=[RunningPlan("UnregisterBrokerRequest", 0, about=number) for number in range(10_000)],
+    )
+    apis: Any = SimpleNamespace(
+        queue=EventQueue(),
+        timed_out_heartbeats=1 << 40,
+        statistics=lambda: dict.fromkeys(("appends", "reads", "resignations"), 1_000_000),
+    )
+    yield EventStatus(1, controller, apis).describe(Now(1 << 40, 0))
+
+
 LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "ApiVersions": api_versions,
     "Handshake": greetings,
@@ -345,6 +368,7 @@ LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "ExportChunk": chunks,
     "DescribeConfigs": descriptions,
     "ListConfigs": listings,
+    "DescribeEvents": described_events,
     "ListBrokers": listed_brokers,
     "ListTopics": listed_topics,
     "DescribeTopics": described_topics,
