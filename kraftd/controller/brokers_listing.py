@@ -65,7 +65,9 @@ def _entry(
     image: MetadataImage, broker: RegisterBrokerRecord, sessions: BrokerSessions, now_ms: int
 ) -> ListBrokersResponseBroker:
     session = sessions.get(broker.broker_id, broker.broker_epoch)
-    contact_ms = NO_CONTACT_MS if session is None else session.contact_ms
+    # A new leader takes every broker for heard of just now: that is when its session began, and no contact.
+    is_heard = session is not None and session.metadata_offset >= 0
+    contact_ms = session.contact_ms if session is not None and is_heard else NO_CONTACT_MS
     index = image[TOPICS].broker_index
     return ListBrokersResponseBroker(
         broker_id=broker.broker_id,

@@ -24,8 +24,10 @@ class ClusterSummary(msgspec.Struct, frozen=True):
     active_brokers: int
     """Those that are not fenced."""
     fenced_brokers: tuple[NodeId, ...]
-    stopping_brokers: tuple[NodeId, ...]
-    """Those in controlled shutdown."""
+    stopping_brokers: int
+    """Active ones in controlled shutdown."""
+    controlled_shutdowns: int
+    """Brokers that began a controlled shutdown, fenced since or not, as Kafka counts them."""
     topics: int
     partitions: int
     offline_partitions: int
@@ -43,7 +45,8 @@ def summary_of(image: MetadataImage) -> ClusterSummary:
     return ClusterSummary(
         active_brokers=len(brokers) - len(fenced),
         fenced_brokers=fenced,
-        stopping_brokers=tuple(sorted(each.broker_id for each in brokers if each.in_controlled_shutdown)),
+        stopping_brokers=sum(each.in_controlled_shutdown and not each.fenced for each in brokers),
+        controlled_shutdowns=sum(each.in_controlled_shutdown for each in brokers),
         topics=len(topics),
         partitions=topics.partition_count,
         offline_partitions=offline,

@@ -41,7 +41,7 @@ def controller_readings(controller: QuorumController) -> Mapping[str, Number]:
     return {
         "active-broker-count": summary.active_brokers,
         "fenced-broker-count": len(summary.fenced_brokers),
-        "controlled-shutdown-broker-count": len(summary.stopping_brokers),
+        "controlled-shutdown-broker-count": summary.controlled_shutdowns,
         "global-topic-count": summary.topics,
         "global-partition-count": summary.partitions,
         "offline-partitions-count": summary.offline_partitions,

@@ -110,7 +110,7 @@ class NodeStatus:
             active_broker_count=cluster.active_brokers,
             fenced_broker_count=len(cluster.fenced_brokers),
             fenced_brokers=cluster.fenced_brokers[: limits.IN_TROUBLE_MAX],
-            stopping_broker_count=len(cluster.stopping_brokers),
+            stopping_broker_count=cluster.stopping_brokers,
             topic_count=cluster.topics,
             partition_count=cluster.partitions,
             offline_partition_count=cluster.offline_partitions,

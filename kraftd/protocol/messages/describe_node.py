@@ -108,7 +108,7 @@ class DescribeNodeResponse(Struct, frozen=True, gc=False):
     fenced_brokers: tuple[int, ...] = ()
     """Their ids, the lowest first; of many not all. ([]int32)"""
     stopping_broker_count: int = 0
-    """Brokers in its image in controlled shutdown. (int32)"""
+    """Active ones of them in controlled shutdown. (int32)"""
     topic_count: int = 0
     """Topics in its image. (int32)"""
     partition_count: int = 0

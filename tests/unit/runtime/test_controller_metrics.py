@@ -106,6 +106,7 @@ def test_a_scrape_looks_at_no_partition(monkeypatch: pytest.MonkeyPatch) -> None
     for name in ("partition", "partitions", "topics", "topics_since"):
         monkeypatch.setattr(TopicsImage, name, fail)
     assert summary_of(IMAGE).offline_partitions == 2
+    assert summary_of(IMAGE).stopping_brokers == 1, "a fenced one has stopped"
     assert values(controller())
 
 
