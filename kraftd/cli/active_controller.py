@@ -1,8 +1,9 @@
 """The active controller, found and asked in Kafka's protocol: of a quorum of kraftd or of Kafka.
 
 `ask_controller` sends a request to it until it responds or time is up, through elections and lost
-connections. A broker of Kafka may be named too: what it cannot answer itself it forwards. `node_of_kafka`
-tells whether it is Kafka that answers where a command wanted what only kraftd serves.
+connections. A broker of Kafka may be named too: what it cannot answer itself it forwards. `ask_either` is for
+a request that kraftd's own protocol has too; `ask_kraftd` for what only kraftd serves: there Kafka's nodes
+are told from those that do not answer.
 
 Not here: what the nodes say of the quorum itself (`kraftd.cli.survey`), which needs kraftd's own protocol.
 """
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from kraftd.cli.client import KafkaConnection, LostError, raise_for
+from kraftd.cli.client import Connection, KafkaConnection, LostError, raise_for
 from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError, UnhealthyError
 from kraftd.cli.survey import REQUEST_TIMEOUT_MS, RETRY_PAUSE_MS, ask_leader
 from kraftd.errors import ErrorCode
@@ -111,6 +112,18 @@ def _controller_of(connection: KafkaConnection) -> Endpoint | None:
         if node.broker_id == response.controller_id:
             return Endpoint(node.host, node.port)
     return None
+
+
+def ask_either(
+    bootstrap: Sequence[Endpoint], ask: Callable[[Connection | KafkaConnection], Result], timeout_ms: int
+) -> Result:
+    """As `ask_leader`, or as `ask_controller` where the nodes are Kafka's."""
+    try:
+        return ask_leader(bootstrap, ask, timeout_ms)
+    except NotConnectedError:
+        if node_of_kafka(bootstrap) is None:
+            raise
+    return ask_controller(bootstrap, ask, timeout_ms)
 
 
 def ask_kraftd(

@@ -13,6 +13,9 @@ Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, va
     sensitive (bool: a password, or of a name that Kafka does not define, which may be one).
 Schema of `set` and `delete`: entity, changes (list of name, value or null; "[redacted]" if it is secret).
 
+`set`, `delete` and `get` work at Kafka's own controllers and brokers too, in Kafka's protocol; `list` is an
+API of kraftd's own.
+
 Follows: Kafka's IncrementalAlterConfigs and DescribeConfigs; the closing line of `kafka-configs`.
 Differs: refuses names that Kafka 4.3 does not define, which Kafka takes and nobody ever reads; `--force`
 lets them pass.
@@ -23,7 +26,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from kraftd.cli.client import Connection, LostError, raise_for
+from kraftd.cli.active_controller import ask_either, ask_kraftd
+from kraftd.cli.client import Connection, KafkaConnection, LostError, raise_for
 from kraftd.cli.failures import RefusedError, UnknownOutcomeError, UsageError
 from kraftd.cli.options import (
     NODE_ID_MAX,
@@ -36,7 +40,6 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.output import columns, emit, note
-from kraftd.cli.survey import ask_leader
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
@@ -200,7 +203,7 @@ def change(
     )
     request = IncrementalAlterConfigsRequest(resources=(target,))
 
-    def ask(leader: Connection) -> None:
+    def ask(leader: Connection | KafkaConnection) -> None:
         try:
             response = leader.call(
                 request, IncrementalAlterConfigsResponse, min(timeout_ms, REQUEST_TIMEOUT_MS)
@@ -214,7 +217,7 @@ def change(
                 raise _unknown_outcome(resource, f"{leader.endpoint}: it was not committed in time")
             raise_for(outcome.error_code, outcome.error_message, f"{entity_text(resource)} is left as it was")
 
-    ask_leader(bootstrap, ask, timeout_ms)
+    ask_either(bootstrap, ask, timeout_ms)
     return {
         "entity": entity_text(resource),
         "changes": [
@@ -234,13 +237,15 @@ def describe(
 ) -> list[Row]:
     """Some configs of one resource, in the order asked; the schema of `get`."""
 
-    def ask(leader: Connection) -> list[Row]:
+    def ask(leader: Connection | KafkaConnection) -> list[Row]:
         return _describe(leader, resource, names, min(timeout_ms, REQUEST_TIMEOUT_MS))
 
-    return ask_leader(bootstrap, ask, timeout_ms)
+    return ask_either(bootstrap, ask, timeout_ms)
 
 
-def _describe(leader: Connection, resource: str, names: Sequence[str], timeout_ms: int) -> list[Row]:
+def _describe(
+    leader: Connection | KafkaConnection, resource: str, names: Sequence[str], timeout_ms: int
+) -> list[Row]:
     """As many in one response as fit: half of them at a time where all are too many."""
     half = len(names) // 2
     if half and sum(map(len, names)) > _REQUEST_CHARACTERS_MAX:
@@ -260,7 +265,9 @@ def _describe(leader: Connection, resource: str, names: Sequence[str], timeout_m
     return [found.get(name) or _row(resource, name, None, None) for name in names]
 
 
-def _halves(leader: Connection, resource: str, names: Sequence[str], timeout_ms: int) -> list[Row]:
+def _halves(
+    leader: Connection | KafkaConnection, resource: str, names: Sequence[str], timeout_ms: int
+) -> list[Row]:
     half = len(names) // 2
     return [
         *_describe(leader, resource, names[:half], timeout_ms),
@@ -273,8 +280,11 @@ def list_all(bootstrap: Sequence[Endpoint], timeout_ms: int, resource: str | Non
     begin = None if resource is None else ListConfigsRequestCursor(ResourceType.BROKER, resource, "")
     listing = _Listing(begin, resource)
     # A request that is sent again, to the next leader perhaps, goes on behind the last page that came.
-    ask_leader(
-        bootstrap, lambda leader: listing.go_on(leader, min(timeout_ms, REQUEST_TIMEOUT_MS)), timeout_ms
+    ask_kraftd(
+        bootstrap,
+        lambda leader: listing.go_on(leader, min(timeout_ms, REQUEST_TIMEOUT_MS)),
+        timeout_ms,
+        "list of configs",
     )
     return [_listed(entry) for entry in sorted(listing.entries, key=_entry_order)]
 

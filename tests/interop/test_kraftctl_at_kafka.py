@@ -1,4 +1,4 @@
-"""`kraftctl topics` and `brokers` at a real Kafka: what it serves works, what it does not is one line."""
+"""`kraftctl` at a real Kafka: what Kafka serves works, what it does not serve is one line."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -69,3 +69,15 @@ def test_what_only_kraftd_serves_is_refused_by_name(ask: Ask, node: int, command
     outcome = ask(node, *command)
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (4, "", 1)
     assert "is a node of Apache Kafka, which serves no" in outcome.err
+
+
+@pytest.mark.parametrize("node", [2, BROKER])
+def test_configs_are_set_got_and_deleted(ask: Ask, node: int) -> None:
+    done = ask(node, "configs", "set", "log.retention.ms=1234567")
+    assert (done.code, done.out.startswith("Completed updating default config")) == (0, True), done.err
+    (row,) = ask(node, "configs", "get", "log.retention.ms", "-o", "json").data
+    assert (row["value"], row["source"]) == ("1234567", "DYNAMIC_DEFAULT_BROKER_CONFIG")
+    assert ask(node, "configs", "delete", "log.retention.ms").code == 0
+    refused = ask(node, "configs", "set", "log.retention.ms=x")
+    assert (refused.code, refused.err.count("\n")) == (4, 1)
+    assert ask(node, "configs", "list").code == 4

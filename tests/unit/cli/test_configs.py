@@ -20,7 +20,7 @@ from kraftd.protocol.messages import (
 )
 from kraftd.types import NO_NODE
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
-from tests.unit.cli.scripted import ScriptedQuorum
+from tests.unit.cli.scripted import ScriptedKafkaNode, ScriptedQuorum
 
 
 def altered(error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> IncrementalAlterConfigsResponse:
@@ -324,3 +324,23 @@ def test_what_can_be_no_name_or_broker_is_a_usage_error(
     assert outcome.code == 64
     assert len(outcome.err.splitlines()) == 1
     assert not any(node.seen for node in quorum.nodes.values())
+
+
+def test_kafkas_own_controllers_are_asked_in_kafkas_protocol(kraftctl: Kraftctl) -> None:
+    node = ScriptedKafkaNode(1)
+    node.responses[IncrementalAlterConfigsRequest] = lambda _: altered()
+    config = DescribeConfigsResponseDescribeConfigsResourceResult(
+        name="log.retention.ms", value="1000", config_source=3
+    )
+    result = DescribeConfigsResponseDescribeConfigsResult(resource_type=4, configs=(config,))
+    node.responses[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(results=(result,))
+
+    def asked(*more: object) -> Outcome:
+        return kraftctl("--bootstrap-controller", node.address, "configs", *more)
+
+    assert asked("set", "log.retention.ms=1000").out.startswith("Completed updating default config")
+    assert asked("get", "log.retention.ms", "-o", "json").data[0]["value"] == "1000"
+    listed = asked("list")
+    assert (listed.code, listed.out, listed.err.count("\n")) == (4, "", 1)
+    assert "is a node of Apache Kafka, which serves no list of configs" in listed.err
+    node.close()
