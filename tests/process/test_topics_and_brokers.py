@@ -4,6 +4,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 
 from cluster import Cluster, Node
+from test_broker_life import Broker
 from test_kraftctl import kraftctl
 
 from kraftd.records.batch import encode_batch, encode_control_batch
@@ -136,3 +137,36 @@ def test_every_node_tells_of_brokers_and_topics_in_metrics_status_and_health(sta
             assert "kafka_controller_kafkacontroller_fencedbrokercount 2.0" in lines
             assert "kafka_controller_kafkacontroller_globaltopiccount 3.0" in lines
             assert 'kafka_controller_kafkacontroller_brokerregistrationstate{broker="11"} 10.0' in lines
+
+
+def test_topics_are_created_and_deleted_over_kafkas_wire(start: Start) -> None:
+    with start(3, settings={"num.partitions": "3"}) as cluster:
+        leader = cluster.wait_leader()
+        alone = kraftctl(cluster.bootstrap, "topics", "create", "orders")
+        assert (alone.code, alone.out, alone.err.count("\n")) == (4, "", 1)
+        assert "topic orders was not created" in alone.err, "without brokers it has nowhere to be"
+        for broker_id in (11, 12):
+            Broker(cluster, broker_id).up(leader)
+        more = ("--replication-factor", 2, "--config", "retention.ms=1000")
+        made = kraftctl(cluster.bootstrap, "topics", "create", "orders", *more)
+        assert (made.code, made.out) == (0, "Created topic orders: 3 partitions, 2 replicas.\n"), made.err
+        again = kraftctl(cluster.bootstrap, "topics", "create", "orders", "audit")
+        assert (again.code, again.err.count("\n")) == (4, 1)
+        assert "topic orders was not created" in again.err
+        assert again.out == "Created topic audit: 3 partitions, 1 replica.\n"
+        (orders,) = kraftctl(cluster.bootstrap, "topics", "describe", "orders", "-o", "json").data
+        assert orders["configs"] == {"retention.ms": "1000"}
+        assert [sorted(each["replicas"]) for each in orders["partitions"]] == [[11, 12]] * 3
+        brokers = kraftctl(cluster.bootstrap, "brokers", "list", "-o", "json").data
+        assert [row["state"] for row in brokers] == ["active", "active"]
+        assert sum(row["leaders"] for row in brokers) == 6
+        assert all(0 <= row["last_contact_ms"] < row["session_timeout_ms"] for row in brokers)
+        leader.kill()
+        checked = kraftctl(cluster.bootstrap, "topics", "create", "more", "--validate-only")
+        assert (checked.code, checked.out[:28]) == (0, "Topic more can be created: 3"), checked.err
+        gone = kraftctl(cluster.bootstrap, "topics", "delete", "audit", "--topic-id", orders["topic_id"])
+        assert gone.out == "Deleted topic audit.\nDeleted topic orders.\n", gone.err
+        assert kraftctl(cluster.bootstrap, "topics", "list").out == ""
+        busy = kraftctl(cluster.bootstrap, "events", "-o", "json").data
+        assert busy["is_active"]
+        assert "DeleteTopics" in [row["kind"] for row in busy["kinds"]]
