@@ -143,6 +143,8 @@ class AppendRequested(msgspec.Struct, frozen=True):
     epoch: Epoch
     records: Sequence[bytes]
     deadline_ms: int
+    is_urgent: bool = False
+    """Whether it may take room that is kept for what must not wait: the sessions of brokers, ISRs."""
 
 
 class ReadRequested(msgspec.Struct, frozen=True):

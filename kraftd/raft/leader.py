@@ -28,6 +28,9 @@ from kraftd.records.control import encode_control
 from kraftd.records.messages import LeaderChangeMessage, LeaderChangeMessageVoter
 from kraftd.types import Now
 
+URGENT_ROOM = 2
+"""Urgent appends have so many times the room of others: no flood keeps a broker from being fenced."""
+
 
 class LeaderRole:
     """Acts while this node leads."""
@@ -49,7 +52,8 @@ class LeaderRole:
         if not event.records or is_too_large(event.records, size_bytes):
             self.raft.out.append(AppendDone(event.token, ErrorCode.POLICY_VIOLATION))
         elif (
-            leader_state.uncommitted_bytes + size_bytes > self.raft.uncommitted_bytes_max
+            leader_state.uncommitted_bytes + size_bytes
+            > self.raft.uncommitted_bytes_max * (URGENT_ROOM if event.is_urgent else 1)
             and leader_state.uncommitted_bytes
         ):
             self.raft.out.append(AppendDone(event.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED))

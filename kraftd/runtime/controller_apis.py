@@ -132,7 +132,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         started_ns = self._clock_ns()
         write = controller.poll(now)
         if write is not None:
-            self._append(write, None, now)
+            self._append(write, None, now, EventClass.SESSIONS)
             self._observe(write.kind, EventClass.SESSIONS, started_ns, now.mono_ms * 1_000_000)
         self._write_lines()
 
@@ -212,7 +212,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         decision = controller.handle(message, now, request.api_version, client)
         if type(decision) is Write:
             caller = _Caller(connection, request.api_version, request.correlation_id)
-            self._append(decision, caller, now)
+            self._append(decision, caller, now, event_class)
         elif type(decision) is ImmediateResponse:
             connection.reply(request.api_version, request.correlation_id, decision.response)
         elif type(decision) is NeedsRead:
@@ -236,8 +236,8 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
                 self._resolve(item, caller)
         if type(item) is Write and item.slice_of is not None:
             caller = self._plans.pop(item.slice_of, None) if item.is_last else None
-            self._append(item, caller, now)
             event_class = self._controller.class_of(item.slice_of)
+            self._append(item, caller, now, event_class)
             self._observe(item.kind, event_class, started_ns, now.mono_ms * 1_000_000)
         self._write_lines()
 
@@ -268,14 +268,20 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             self._log(line)
         lines.clear()
 
-    def _append(self, write: Write, caller: _Caller | None, now: Now) -> None:
+    def _append(self, write: Write, caller: _Caller | None, now: Now, event_class: EventClass) -> None:
         if not write.is_last and caller is not None and write.slice_of is not None:
             self._plans[write.slice_of] = caller
             caller = None
         self._last_token = token = self._last_token + 1
         self._appends[token] = (write, caller)
         self._driver.deliver(
-            AppendRequested(token, write.epoch, write.records, now.mono_ms + self._timeout_ms)
+            AppendRequested(
+                token,
+                write.epoch,
+                write.records,
+                now.mono_ms + self._timeout_ms,
+                event_class <= EventClass.REPLICAS,
+            )
         )
 
     def _observe(self, kind: str, event_class: EventClass, started_ns: int, arrived_ns: int) -> None:

@@ -280,8 +280,9 @@ def _directory_stages(
         change = BrokerRegistrationChangeRecord(
             broker.broker_id, broker.broker_epoch, cordoned_log_dirs=cordoned
         )
-        told = [uuid_text(directory) for directory in cordoned]
-        stages.append(Stage("directories_cordoned", {**_who(broker), "directories": told}, first=(change,)))
+        told = {**_who(broker), "directories": [uuid_text(directory) for directory in cordoned]}
+        is_news = bool(cordoned or broker.cordoned_log_dirs)  # every start says it, and nearly all say "none"
+        stages.append(Stage("directories_cordoned" if is_news else "", told, first=(change,)))
     return stages
 
 

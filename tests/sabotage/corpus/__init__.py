@@ -1,6 +1,7 @@
 """All mutants, by theme."""
 
 from tests.sabotage.corpus.boundary import BOUNDARY
+from tests.sabotage.corpus.brokers import BROKERS
 from tests.sabotage.corpus.budgets import WORK
 from tests.sabotage.corpus.claims import CLAIMS
 from tests.sabotage.corpus.elections import ELECTIONS
@@ -19,6 +20,7 @@ MUTANTS = (
     *CLAIMS,
     *WORK,
     *BOUNDARY,
+    *BROKERS,
     *ELECTIONS,
     *REPLICATION,
     *PROMISES,

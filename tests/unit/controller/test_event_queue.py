@@ -52,10 +52,11 @@ def test_events_are_handled_as_they_arrive_while_the_turn_has_time():
 def test_a_heartbeat_is_handled_at_once_in_a_turn_that_writes_have_used_up():
     turns = Turns()
     turns.arrive(WRITES, "long", 2 * TURN_NS)
+    turns.arrive(SESSIONS, "first", 1)
     turns.arrive(WRITES, "next", 1)
     turns.arrive(READS, "read", 1)
     turns.arrive(SESSIONS, "heartbeat", 1)
-    assert turns.handled == ["long", "read", "heartbeat"]
+    assert turns.handled == ["long", "first", "read", "heartbeat"]
     assert turns.queue.waiting() == {"sessions": 0, "replicas": 0, "writes": 1, "reads": 0}
     turns.turn()
     assert turns.handled[-1] == "next"

@@ -47,7 +47,8 @@ def test_the_same_start_may_register_again_and_keeps_epoch_and_state(world):
     world.up(5)
     epoch = world.broker(5).broker_epoch
     assert world.register(5, rack="moved").broker_epoch == epoch
-    assert (world.broker(5).fenced, world.broker(5).rack) == (False, "moved")
+    broker = world.broker(5)
+    assert (broker.broker_epoch, broker.fenced, broker.rack) == (epoch, False, "moved")
     assert world.beat(5).error_code == ErrorCode.NONE
 
 

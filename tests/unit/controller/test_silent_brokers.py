@@ -1,6 +1,7 @@
 """What the active controller does by itself: it fences silent brokers, finishes and repeats."""
 
 import pytest
+from msgspec.structs import replace
 
 from kraftd.controller import timers
 from kraftd.controller.brokers import broker_plan
@@ -263,3 +264,32 @@ def test_records_that_cannot_be_folded_are_refused_before_they_are_appended(worl
     assert world.beat(5, want_fence=True).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert world.log[at:] == []
     assert not world.broker(5).fenced
+
+
+def test_a_change_that_cannot_be_folded_costs_its_partition_only(world, monkeypatch):
+    """Deciding about partition 1 goes well, and its record is one that no image can take."""
+    world.up(5, 6)
+    topic = many(world, 3)
+    decide, broken = PartitionChanges._change, [1]
+
+    def bad_record(self, rules, topics, topic_id, number):
+        change = decide(self, rules, topics, topic_id, number)
+        if change is None or number != broken[0]:
+            return change
+        return replace(change, topic_id=bytes(16))
+
+    monkeypatch.setattr(PartitionChanges, "_change", bad_record)
+    leave_out = PartitionChanges.leave_out
+    monkeypatch.setattr(
+        PartitionChanges,
+        "leave_out",
+        lambda self, _topic_id, number, error: leave_out(self, topic, number, error),
+    )
+    world.beat(5, want_fence=True)
+    assert world.broker(5).fenced
+    assert [world.partition(topic, number).leader for number in range(3)] == [6, 5, 6]
+    assert world.controller.alarms
+    broken[0] = None
+    world.wait(3_000, 6)
+    assert world.controller.alarms == []
+    assert world.partition(topic, 1).leader == 6

@@ -94,6 +94,16 @@ def test_what_waits_for_its_commit_is_bounded() -> None:
     assert lone.outcome(lone.append(b"x" * 3_000)) is None
 
 
+def test_no_flood_of_changes_keeps_a_broker_from_being_fenced() -> None:
+    lone = leader()
+    lone.raft_node._raft.uncommitted_bytes_max = 10_000
+    while lone.outcome(lone.append(b"x" * 3_000)) is None:
+        pass
+    urgent = ev.AppendRequested(77, lone.epoch, (b"x" * 3_000,), lone.now_ms + 60_000, is_urgent=True)
+    lone.feed(urgent)
+    assert lone.outcome(77) is None
+
+
 # --- into which batch, and when -----------------------------------------------------------------------------
 
 

@@ -1,6 +1,5 @@
 """Each request gets exactly one reply, and what is asked of the core for it carries a deadline."""
 
-import time
 from typing import Any, ClassVar
 
 import msgspec
@@ -8,6 +7,7 @@ import pytest
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.admin_apis import OPERATIONS
+from kraftd.controller.brokers.heartbeats import BROKER_HEARTBEAT
 from kraftd.controller.context import Context
 from kraftd.controller.operations import Operation, ReadOperation, WriteOperation
 from kraftd.controller.quorum_controller import QuorumController
@@ -18,6 +18,7 @@ from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX
 from kraftd.protocol.messages import (
+    BrokerHeartbeatRequest,
     HandshakeRequest,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -84,7 +85,7 @@ def apis(*operations: Operation, active: bool = True) -> tuple[ControllerApis, R
         controller,
         core,
         request_timeout_ms=TIMEOUT_MS,
-        clock_ns=time.monotonic_ns,
+        clock_ns=lambda: NOW.mono_ms * 1_000_000,
         on_shutdown_ready=lambda _: None,
     )
     if active:
@@ -354,3 +355,20 @@ def test_a_read_that_raises_is_answered_and_ends_nothing() -> None:
     receive(made, connection, request(ToyRequest()))
     made.read_done(ReadDone(core.events.pop().token, ErrorCode.NONE))
     assert connection.replies[0][2].error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_heartbeat_that_waits_keeps_the_session_alive_and_a_late_one_does_nothing_more() -> None:
+    """KAFKA-17793: while the controller is busy, nobody is fenced for what waits in its queue."""
+    made, _, connection = apis(BROKER_HEARTBEAT, TOY_WRITE)
+    sessions, clock = made._controller.sessions, SlowClock()
+    sessions.registered(5, 40, 40, 0)
+    made._clock_ns = clock
+    clock.took_ms = 20
+    heartbeat = BrokerHeartbeatRequest(broker_id=5, broker_epoch=40, current_metadata_offset=41)
+    for number in (1, 2):
+        receive(made, connection, Request(63, 2, number, "5", heartbeat))
+    assert made.queue.waiting()["sessions"] == 1
+    assert sessions.is_alive(5, 40, NOW.mono_ms + sessions.timeout_ms - 1)
+    made.run(Now(NOW.mono_ms + 1_000, 1))
+    assert connection.replies[-1][2].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert made.timed_out_heartbeats == 1

@@ -1,0 +1,245 @@
+"""Bugs of what becomes of brokers: sessions, registration, controlled shutdown, plans in slices."""
+
+from tests.sabotage.mutant import mutant
+
+_REGISTRATION = ("tests/unit/controller/test_registration.py",)
+_HEARTBEATS = ("tests/unit/controller/test_heartbeats.py",)
+_SILENT = ("tests/unit/controller/test_silent_brokers.py",)
+_QUEUE = ("tests/unit/controller/test_event_queue.py",)
+_APIS = ("tests/unit/runtime/test_controller_apis.py",)
+
+BROKERS = (
+    # --- sessions ---
+    mutant(
+        "overload-no-fence",
+        "KAFKA-17793",
+        "A heartbeat that waits for a busy controller does not count as heard.",
+        "tests",
+        (
+            "kraftd.runtime.controller_apis:ControllerApis._serve_noted",
+            "self._controller.arrived(request.message, self._driver.now())",
+            "pass",
+        ),
+        where=_APIS,
+    ),
+    mutant(
+        "mass-expiry",
+        "KAFKA-13173",
+        "A controller that was paused itself fences every broker before it reads their heartbeats.",
+        "tests",
+        (
+            "kraftd.controller.timers:Timers.due",
+            "self._look_at_ms = now_ms + self._look_ms",
+            "self._look_at_ms = now_ms",
+        ),
+        where=_SILENT,
+    ),
+    mutant(
+        "die-during-failover",
+        "KAFKA-18138",
+        "A broker that dies while the controllers change is in nobody's list, and never fenced.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.begin",
+            "for broker in image[BROKERS].values()",
+            "for broker in ()",
+        ),
+        where=_SILENT,
+    ),
+    mutant(
+        "session-of-the-last-leader",
+        "KAFKA-18138",
+        "A new active controller takes brokers for silent that it has never heard of.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.begin",
+            "Session(broker.broker_epoch, log_end - 1, now_ms)",
+            "Session(broker.broker_epoch, log_end - 1, NO_CONTACT_MS)",
+        ),
+        where=_SILENT,
+    ),
+    mutant(
+        "late-word-of-a-former-start",
+        "KAFKA-15221",
+        "What a former start of a broker sends late keeps the session of its new one alive.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.heard",
+            "session = self.get(broker_id, broker_epoch)",
+            "session = self._sessions.get(broker_id)",
+        ),
+        where=_REGISTRATION,
+    ),
+    # --- registration ---
+    mutant(
+        "foreign-broker",
+        "KAFKA-13528",
+        "A broker of another cluster is registered.",
+        "tests",
+        (
+            "kraftd.controller.brokers.registration:_other_cluster",
+            "if not expected or request.cluster_id == expected:",
+            "if expected:",
+        ),
+        where=_REGISTRATION,
+    ),
+    mutant(
+        "two-starts-of-one-broker",
+        "KAFKA-15375",
+        "A second broker with one id is registered while the first one lives, which then is stale for ever.",
+        "tests",
+        (
+            "kraftd.controller.brokers.registration:_duplicate",
+            "if not context.sessions.is_alive(known.broker_id, known.broker_epoch, context.now.mono_ms):",
+            "if context.sessions:",
+        ),
+        where=_REGISTRATION,
+    ),
+    mutant(
+        "reregister-same-incarnation",
+        "KAFKA-16952",
+        "A start that registers again gets another epoch, and its heartbeats are stale.",
+        "tests",
+        (
+            "kraftd.controller.brokers.registration:_amendment",
+            "broker_epoch=known.broker_epoch,\n        fenced",
+            "broker_epoch=context.next_offset,\n        fenced",
+        ),
+        where=_REGISTRATION,
+    ),
+    mutant(
+        "false-clean-marker",
+        "KAFKA-18106",
+        "A broker that was killed is taken for one that stopped in order.",
+        "tests",
+        (
+            "kraftd.controller.brokers.registration:RegistrationPlan.__init__",
+            "known is not None and known.broker_epoch == request.previous_broker_epoch",
+            "known is not None",
+        ),
+        where=_REGISTRATION,
+    ),
+    mutant(
+        "epochs-of-one-batch",
+        "KAFKA-15213",
+        "Two brokers that register before the log moves get one epoch.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._context",
+            "next_offset = self._applied_offset + uncommitted.record_count",
+            "next_offset = self._applied_offset",
+        ),
+        where=_REGISTRATION,
+    ),
+    # --- stopping in order ---
+    mutant(
+        "shutdown-treadmill",
+        "KAFKA-14292",
+        "What a stopping broker waits for moves on with the log, so that it never stops.",
+        "tests",
+        (
+            "kraftd.controller.brokers.heartbeats:_is_through",
+            "0 <= session.shutdown_offset <= lowest_active_offset(context)",
+            "context.next_offset - 1 <= lowest_active_offset(context)",
+        ),
+        where=_HEARTBEATS,
+    ),
+    mutant(
+        "stop-under-a-new-controller",
+        "KAFKA-14292",
+        "A broker that began to stop under the former active controller waits for ever.",
+        "tests",
+        (
+            "kraftd.controller.timers:finish",
+            "sessions.shutting_down(broker.broker_id, broker.broker_epoch, end_offset - 1)",
+            "pass",
+        ),
+        where=_HEARTBEATS,
+    ),
+    # --- plans ---
+    mutant(
+        "decision-that-raises",
+        "KAFKA-14204",
+        "An exception in a decision leaves the controller, and ends one leader after the other.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController.decide",
+            "except Exception as error:  # noqa: BLE001 - nothing was changed",
+            "except MemoryError as error:",
+        ),
+        where=_SILENT,
+    ),
+    mutant(
+        "fenced-before-its-partitions",
+        "D-35",
+        "The record of a fencing comes first: who leads next does not see that partitions are left.",
+        "tests",
+        (
+            "kraftd.controller.brokers.heartbeats:fencing",
+            "last=lambda _context, _offset: (record,),",
+            "first=(record,),",
+        ),
+        where=_SILENT,
+    ),
+    mutant(
+        "two-plans-about-a-broker",
+        "D-35",
+        "A broker is unfenced while the plan that fences it is half done.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._begin",
+            "if plan.about is not None and self.plans.is_busy(plan.about):",
+            "if plan.about is not None and not self.plans:",
+        ),
+        where=_SILENT,
+    ),
+    mutant(
+        "nothing-is-finished",
+        "D-35",
+        "A new active controller leaves undone what the former one had begun.",
+        "tests",
+        (
+            "kraftd.controller.timers:Timers.begin",
+            "self._finish = len(self._sessions) > 0",
+            "self._finish = False",
+        ),
+        where=_SILENT,
+    ),
+    mutant(
+        "read-uncommitted",
+        "KAFKA-14857",
+        "A response tells of an image that is not committed, and may never be.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._after_newest",
+            "if newest is None:",
+            "if newest is None or request is not None:",
+        ),
+        where=_HEARTBEATS,
+    ),
+    # --- the queue ---
+    mutant(
+        "deadline",
+        "KAFKA-12778",
+        "A request is decided long after whoever sent it has given up.",
+        "tests",
+        (
+            "kraftd.controller.event_queue:EventQueue.take",
+            "if event.deadline_ms > now_ms:",
+            "if event.deadline_ms:",
+        ),
+        where=_QUEUE,
+    ),
+    mutant(
+        "heartbeats-wait-for-writes",
+        "KAFKA-15019",
+        "When admin writes have used up a turn, heartbeats wait with them.",
+        "tests",
+        (
+            "kraftd.controller.event_queue:EventQueue.may_handle",
+            "return self.total_ns < TURN_NS or self._has_share(event_class)",
+            "return self.total_ns < TURN_NS",
+        ),
+        where=_QUEUE,
+    ),
+)
