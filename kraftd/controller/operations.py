@@ -18,6 +18,7 @@ from kraftd.controller.plans import Plan
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.part import Part
 from kraftd.records.frame import AnyRecord
 from kraftd.types import Offset
 
@@ -41,6 +42,9 @@ class WriteOperation(msgspec.Struct, Generic[RequestT], frozen=True):
     """Notes in the sessions that a request came in, at this monotonic time, before anything delays it."""
     event_class: EventClass = EventClass.WRITES
     """Which share of the controller's time it has."""
+    tells_of: Sequence[Part[Any, Any]] | None = None
+    """The parts of the image that a response without records tells of: if they are committed, it waits for
+    nothing. None for all of them."""
 
 
 class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):

@@ -14,7 +14,8 @@ from typing import Final
 from kraftd.controller.decisions import RunningPlan
 from kraftd.types import NodeId
 
-SLICES_IN_FLIGHT: Final = 4
+SLICES_IN_FLIGHT: Final = 2
+"""One that is being committed and one that is appended meanwhile: what others append waits for no more."""
 
 
 class PlanRunner:

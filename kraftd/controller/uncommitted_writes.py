@@ -39,6 +39,11 @@ class UncommittedWrites:
         return len(self._pending) - len(self._refused)
 
     @property
+    def committed(self) -> MetadataImage:
+        """The image after everything that is committed."""
+        return self._committed
+
+    @property
     def image(self) -> MetadataImage:
         """The image after everything that was appended and not refused."""
         if self._refused:

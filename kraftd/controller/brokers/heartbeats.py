@@ -302,4 +302,6 @@ def _who(broker: RegisterBrokerRecord) -> Mapping[str, object]:
     return {"broker": broker.broker_id, "epoch": broker.broker_epoch}
 
 
-BROKER_HEARTBEAT = WriteOperation(BrokerHeartbeatRequest, heartbeat, refuse, arrived, EventClass.SESSIONS)
+BROKER_HEARTBEAT = WriteOperation(
+    BrokerHeartbeatRequest, heartbeat, refuse, arrived, EventClass.SESSIONS, (BROKERS,)
+)

@@ -212,7 +212,7 @@ BROKERS = (
         "tests",
         (
             "kraftd.controller.active_controller:ActiveController._after_newest",
-            "if newest is None:",
+            "if newest is None or self._is_committed(request):",
             "if newest is None or request is not None:",
         ),
         where=_HEARTBEATS,
