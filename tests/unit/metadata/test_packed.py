@@ -108,10 +108,10 @@ def listed(image, brokers=range(-1, 6)):
         "reassigning": sorted(image[TOPICS].partitions_reassigning()),
         "not preferred": sorted(image[TOPICS].partitions_not_preferred()),
     }
-    for broker, lists in found.items():
-        roles = (broker_index.LEADER, broker_index.IN_SYNC, broker_index.REPLICA)
+    for broker in brokers:
+        roles = (broker_index.LEADER, broker_index.IN_SYNC, broker_index.REPLICA, broker_index.ELIGIBLE)
         counts = [image[TOPICS].broker_index.count(broker, role) for role in roles]
-        assert counts == list(map(len, lists))
+        assert counts == list(map(len, found[broker]))
     return found
 
 
