@@ -9,6 +9,7 @@ from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
 from tests.sabotage.corpus.independent import INDEPENDENT
 from tests.sabotage.corpus.overlooked import OVERLOOKED
+from tests.sabotage.corpus.partitions import PARTITIONS
 from tests.sabotage.corpus.processes import PROCESSES
 from tests.sabotage.corpus.promises import PROMISES
 from tests.sabotage.corpus.replication import REPLICATION
@@ -32,4 +33,5 @@ MUTANTS = (
     *INDEPENDENT,
     *SECOND_READING,
     *TOPICS,
+    *PARTITIONS,
 )

@@ -1,0 +1,122 @@
+"""What follows from what a partition shall become: reassignments that end, who is eligible, new epochs.
+
+The rules themselves are compared with Kafka's in `tests/interop/test_partition_changes.py`; here is what each
+is there for.
+"""
+
+import pytest
+
+from kraftd.controller.partitions.election import STEPS, Candidates, Elected, Election, elect
+from kraftd.controller.partitions.partition_change_builder import Rules, Target, partition_change
+from kraftd.metadata.parts.topics.partitions import UNASSIGNED
+from kraftd.records.messages import PartitionChangeRecord
+from tests.unit.controller.cluster import directory, led
+
+BROKERS = frozenset(range(1, 6))
+
+
+def rules(*, level=30, elr=False, min_isr=1, gone=()):
+    return Rules(level, elr, min_isr, lambda broker: broker in BROKERS - {*gone}, directory)
+
+
+def change(partition, target=None, election=Election.ONLINE, **said):
+    return partition_change(partition, target or Target(), election, rules(**said))
+
+
+# -- reassignments
+
+
+def test_a_reassignment_ends_once_what_is_added_is_in_sync_whatever_ails_the_others():
+    partition = led((1, 2, 3, 4), isr=(1, 2), adding_replicas=(3,), removing_replicas=(4,))
+    assert change(partition, Target(isr=(1, 3))) == PartitionChangeRecord(
+        topic_id=partition.topic_id,
+        partition_id=partition.partition_id,
+        isr=(1, 3),
+        leader=1,
+        replicas=(1, 2, 3),
+        adding_replicas=(),
+        removing_replicas=(),
+        directories=(UNASSIGNED,) * 3,
+    )
+
+
+def test_a_reassignment_to_fewer_replicas_waits_for_all_that_stay():
+    partition = led((1, 2, 3, 4), isr=(1, 4), removing_replicas=(3, 4))
+    waiting = change(partition, Target(isr=(1,)))
+    assert waiting.replicas is None
+    done = change(partition, Target(isr=(1, 2, 4)))
+    assert (done.replicas, done.isr) == ((1, 2), (1, 2))
+
+
+def test_a_reassignment_that_nobody_in_sync_would_stay_of_goes_on():
+    partition = led((1, 2), isr=(2,), removing_replicas=(2,))
+    assert change(partition) is None
+
+
+def test_a_replica_that_is_removed_is_not_eligible_any_more():
+    partition = led((1, 2, 3), isr=(1, 3), adding_replicas=(), removing_replicas=(3,))
+    done = change(partition, Target(isr=(1, 2, 3)), elr=True, min_isr=3)
+    assert done.replicas == (1, 2)
+    assert done.eligible_leader_replicas is None
+
+
+def test_a_new_replica_is_where_its_broker_puts_it():
+    partition = led((1, 2), directories=(directory(1), directory(2)))
+    added = change(partition, Target(replicas=(1, 2, 3), adding=(3,)))
+    assert added.directories == (directory(1), directory(2), directory(3))
+    assert change(partition, Target(replicas=(1, 2, 3), adding=(3,)), level=16).directories is None
+
+
+def test_the_leader_learns_by_a_new_epoch_that_a_replica_left():
+    partition = led((1, 2, 3), isr=(1, 2))
+    assert change(partition, Target(replicas=(1, 2))).leader == 1
+    assert change(partition, Target(replicas=(1, 2, 3, 4))).leader == -2
+
+
+# -- eligible leader replicas
+
+
+@pytest.mark.parametrize(("min_isr", "eligible"), [(1, None), (2, None), (3, (3,))])
+def test_who_leaves_an_isr_that_is_large_enough_without_it_is_not_eligible(min_isr, eligible):
+    left = change(led((1, 2, 3)), Target(isr=(1, 2)), elr=True, min_isr=min_isr)
+    assert left.eligible_leader_replicas == eligible
+
+
+def test_without_their_feature_nobody_is_eligible_and_the_isr_is_never_empty():
+    left = change(led((1, 2), isr=(1,)), Target(isr=()), min_isr=2, gone=(1,))
+    assert (left.leader, left.isr, left.eligible_leader_replicas) == (-1, None, None)
+
+
+# -- elections
+
+
+def candidates(*, leader=1, isr=(1, 2), elr=(), last=(), active=(1, 2, 3)):
+    return Candidates(leader, (1, 2, 3), isr, elr, last, True, lambda broker: broker in active)
+
+
+def test_every_kind_of_election_has_its_steps():
+    assert set(STEPS) == set(Election)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "elected"),
+    [
+        (Election.ONLINE, {}, (1, False)),
+        (Election.ONLINE, {"leader": 2}, (2, False)),
+        (Election.PREFERRED, {"leader": 2}, (1, False)),
+        (Election.PREFERRED, {"leader": 2, "active": (2, 3)}, (2, False)),
+        (Election.PREFERRED, {"active": (2, 3)}, (2, False)),
+        (Election.ONLINE, {"active": (2, 3)}, (2, False)),
+        (Election.ONLINE, {"active": (3,)}, (-1, False)),
+        (Election.UNCLEAN, {"active": (3,)}, (3, True)),
+        (Election.UNCLEAN, {"active": (2, 3)}, (2, False)),
+        (Election.ONLINE, {"isr": (), "elr": (3,)}, (3, False)),
+        (Election.ONLINE, {"isr": (1,), "elr": (3,), "active": (3,)}, (-1, False)),
+        (Election.ONLINE, {"isr": (), "last": (3,)}, (3, True)),
+        (Election.ONLINE, {"isr": (), "last": (3,), "active": (1, 2)}, (-1, False)),
+        (Election.ONLINE, {"isr": (), "last": (2, 3)}, (-1, False)),
+        (Election.UNCLEAN, {"isr": (), "active": ()}, (-1, False)),
+    ],
+)
+def test_who_is_elected(kind, given, elected):
+    assert elect(kind, candidates(**given)) == Elected(*elected)
