@@ -309,7 +309,11 @@ FOLD_OF_TOPICS = (
         "brokers-stay-in-the-bytes",
         "The partitions of a broker are not those that name it after a usual change.",
         "test_change_fast_codec.py::test_a_change_made_in_the_bytes_is_the_change",
-        ("parts.topics.change_fast_codec:changed", "brokers, (replicas, isr, leader)", "brokers, brokers"),
+        (
+            "parts.topics.change_fast_codec:changed",
+            "brokers, (replicas, isr, leader, elr, is_reassigning)",
+            "brokers, brokers",
+        ),
     ),
     of_fold(
         "recovery-is-usual",
