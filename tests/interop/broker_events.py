@@ -66,10 +66,15 @@ class Told(NamedTuple):
 
 
 class Life:
-    """A cluster, and what has happened to it."""
+    """A cluster, and what has happened to it.
 
-    def __init__(self, rng: Random) -> None:
+    Where Kafka keeps brokers eligible that are not registered or hold no replica any more, or elects one that
+    is shutting down, and we do not, a life that Kafka shall have too leaves that out.
+    """
+
+    def __init__(self, rng: Random, *, is_kafkas_too: bool = True) -> None:
         self.rng = rng
+        self.is_kafkas_too = is_kafkas_too
         self.level = rng.choice(LEVELS)
         self.has_elr = self.level >= ELIGIBLE_LEADER_REPLICAS_SINCE and rng.random() < 0.7
         self.cluster = Cluster(brokers=(), level=self.level, elr=self.has_elr)
@@ -98,7 +103,8 @@ class Life:
             self.command(f"fence {broker}", changes)
 
     def unfence(self, broker: NodeId) -> None:
-        if self.broker(broker).fenced:
+        is_stopping = self.broker(broker).in_controlled_shutdown
+        if self.broker(broker).fenced and not (is_stopping and self.is_kafkas_too):
             self.own_record(broker, fenced=UNFENCE)
             changes = self.work_off(broker_changes.unfenced(broker))
             self.command(f"unfence {broker} {self.broker(broker).broker_epoch}", changes)
@@ -116,8 +122,7 @@ class Life:
         self.register(broker, fenced=True)
 
     def unregister(self, broker: NodeId) -> None:
-        """Without eligible leader replicas: there, ours are without the broker, as Kafka's are not."""
-        if self.has_elr:
+        if self.has_elr and self.is_kafkas_too:
             return
         epoch = self.broker(broker).broker_epoch
         changes = self.work_off(broker_changes.unregistered(broker))
@@ -223,15 +228,12 @@ class Life:
         )
 
     def new_partition(self, topic_id: Uuid, number: int) -> PartitionRecord:
-        """As a controller makes it, or as a reassignment left it.
-
-        With eligible leader replicas nothing is removed: Kafka fails on what it keeps of one that is.
-        """
+        """As a controller makes it, or as a reassignment left it."""
         rng = self.rng
         replicas = tuple(rng.sample(BROKERS_OF_ALL, rng.randint(1, 4)))
         isr = tuple(one for one in replicas if self.is_active(one)) or replicas[:1]
         moving = rng.choices(("no", "adding", "removing", "both"), (8, 1, 1, 1))[0]
-        if self.has_elr and moving != "no":
+        if self.has_elr and self.is_kafkas_too and moving != "no":
             moving = "adding"
         return PartitionRecord(
             partition_id=number,

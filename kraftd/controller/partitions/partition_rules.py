@@ -8,6 +8,7 @@ online. A decision about a broker that comes or goes is made before the record t
 whoever makes it says who is not to be accepted (`without`), and who is although it is still fenced (`also`).
 
 Follows: Kafka's LeaderAcceptor, and the configs that ReplicationControlManager looks up.
+Differs: who is unfenced while it is shutting down leads nothing; in Kafka it is elected once more.
 """
 
 from collections.abc import Collection
@@ -106,7 +107,9 @@ class PartitionRules:
         broker = self._image[BROKERS].get(broker_id)
         if broker is None or broker_id in self._without:
             return None
-        return broker if broker_id in self._also or is_active(broker) else None
+        if broker_id in self._also and not broker.in_controlled_shutdown:
+            return broker
+        return broker if is_active(broker) else None
 
     def _topic_rules(self, topic_id: Uuid) -> TopicRules:
         topics, settings = self._image[TOPICS], self._settings
