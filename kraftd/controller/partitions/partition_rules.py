@@ -15,15 +15,11 @@ from collections.abc import Collection
 from functools import partial
 from typing import Final, NamedTuple
 
+from kraftd.controller.configs.effective import BrokerConfigs, number
 from kraftd.controller.context import Context
 from kraftd.controller.partitions.election import Election
 from kraftd.controller.partitions.partition_change_builder import Rules, Target, partition_change
-from kraftd.metadata.config_schema import (
-    CLUSTER_DEFAULT,
-    MIN_IN_SYNC_REPLICAS,
-    UNCLEAN_LEADER_ELECTION,
-    ResourceType,
-)
+from kraftd.metadata.config_schema import MIN_IN_SYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, ResourceType
 from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
@@ -58,7 +54,7 @@ class PartitionRules:
         self, context: Context, *, without: Collection[NodeId] = (), also: Collection[NodeId] = ()
     ) -> None:
         self._image = context.image
-        self._settings = context.settings
+        self._configs = BrokerConfigs(context.image, context.settings)
         self._without = without
         self._also = also
         self._topics: dict[Uuid, TopicRules] = {}
@@ -112,13 +108,18 @@ class PartitionRules:
         return broker if is_active(broker) else None
 
     def _topic_rules(self, topic_id: Uuid) -> TopicRules:
-        topics, settings = self._image[TOPICS], self._settings
+        topics = self._image[TOPICS]
         topic, first = topics.get(topic_id), topics.partition(topic_id, _FIRST)
-        name = "" if topic is None else topic.name
-        min_isr = _config(self._image, name, MIN_IN_SYNC_REPLICAS, str(settings.min_insync_replicas))
-        unclean = _config(self._image, name, UNCLEAN_LEADER_ELECTION, str(settings.unclean_leader_election))
-        replicas = int(min_isr) if first is None else len(first.replicas)
-        return TopicRules(min(int(min_isr), replicas), unclean.strip().lower() == "true")
+        value_of = partial(self._topic_config, "" if topic is None else topic.name)
+        min_isr = number(MIN_IN_SYNC_REPLICAS, value_of(MIN_IN_SYNC_REPLICAS))
+        unclean = value_of(UNCLEAN_LEADER_ELECTION) or ""
+        replicas = min_isr if first is None else len(first.replicas)
+        return TopicRules(min(min_isr, replicas), unclean.strip().lower() == "true")
+
+    def _topic_config(self, topic: str, name: str) -> str | None:
+        """The value in force of a topic's config."""
+        own = self._image[CONFIGS].get(ResourceType.TOPIC, topic, name)
+        return own if own is not None else self._configs.topic_config(name, {}).value
 
 
 def is_active(broker: RegisterBrokerRecord) -> bool:
@@ -149,13 +150,3 @@ def default_directory(image: MetadataImage, broker_id: NodeId) -> Uuid:
 def has_elr(image: MetadataImage) -> bool:
     """Whether the cluster keeps eligible leader replicas."""
     return image[FEATURES].level(ELIGIBLE_LEADER_REPLICAS) > 0
-
-
-def _config(image: MetadataImage, topic: str, name: str, of_file: str) -> str:
-    """The effective value of a topic's config: its own, the cluster's, or that of the controller's file."""
-    configs = image[CONFIGS]
-    own = configs.get(ResourceType.TOPIC, topic, name)
-    if own is not None:
-        return own
-    of_cluster = configs.get(ResourceType.BROKER, CLUSTER_DEFAULT, name)
-    return of_file if of_cluster is None else of_cluster
