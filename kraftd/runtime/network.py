@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from kraftd.errors import ErrorCode
+from kraftd.net.budgets import PeerClass
 from kraftd.net.outbound import OutboundConnection, PeerHandler
 from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.server import InboundConnection, Server, ServerHandler
 from kraftd.protocol.codec import Buffer, Request
 from kraftd.protocol.messages import (
+    FetchResponse,
     HandshakeRequest,
     HandshakeResponse,
     QuorumRequest,
@@ -163,6 +165,8 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
         """Answer the request of this handle."""
         connection, correlation_id, version = self._pending.pop(reply.handle)
         connection.reply(version, correlation_id, reply.response, reply.records)
+        if type(reply.response) is FetchResponse and (reason := _why_refused(reply.response)):
+            _log_refused_fetch(connection, reason)
 
     def show_nonce(self, show: ShowNonce) -> None:
         """Send a nonce back on our connection to a peer."""
@@ -203,3 +207,26 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
         node_id = self._reported.pop(number, None)
         if node_id is not None:  # 0 is a node id, too
             self._driver.deliver(ConnectionClosed(number, node_id))
+
+
+_REFUSALS: Mapping[int, str] = {
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "it belongs to another cluster: check its controller.quorum.voters",
+    ErrorCode.INVALID_VOTER_KEY: "its node.id is that of a controller: give the broker another one",
+}
+"""Errors of a fetch that its sender meets for ever: a broker asks every controller again and again."""
+
+
+def _why_refused(response: FetchResponse) -> str | None:
+    """What is wrong with who sent this fetch, None if nothing is."""
+    if response.error_code:
+        return _REFUSALS.get(response.error_code)
+    error = response.responses[0].partitions[0].error_code if response.responses else ErrorCode.NONE
+    return _REFUSALS.get(error) if error else None
+
+
+def _log_refused_fetch(connection: Requester, reason: str) -> None:
+    """One line now and then about a broker that can never follow; our own nodes learn it by a handshake."""
+    if isinstance(connection, InboundConnection) and connection.peer_class is PeerClass.CLIENT:
+        connection.limited_logger.warning(
+            "fetch_refused", key=(connection.host, reason), address=connection.address, reason=reason
+        )

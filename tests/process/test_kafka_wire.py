@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from cluster import Cluster, KafkaClient, alter_request
 
@@ -131,6 +132,19 @@ def test_a_follower_and_a_stranger_under_a_voters_id_are_refused(start: Callable
         with kafka_client(cluster, leader.node_id) as client:
             named = data_of(client.ask(fetch(0, epoch=epoch, replica_id=follower.node_id)))
             assert named.error_code == ErrorCode.INVALID_VOTER_KEY
+        assert "that of a controller" in leader.wait_for("fetch_refused")["reason"]
+
+
+def test_a_broker_that_can_never_follow_is_named_in_one_line(start: Callable[..., Cluster]) -> None:
+    """It asks again and again; a Kafka broker says little more than the number of the error."""
+    with start(1) as cluster:
+        node = cluster.wait_leader()
+        with kafka_client(cluster, 1) as client:
+            for _ in range(2):
+                response = client.ask(msgspec.structs.replace(fetch(0), cluster_id="another"))
+                assert response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+        assert "another cluster" in node.wait_for("fetch_refused")["reason"]
+        assert node.count("fetch_refused") == 1
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
