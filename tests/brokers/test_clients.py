@@ -45,7 +45,7 @@ CONFIGS = "kafka.admin.ConfigCommand"
 AS_ON_KAFKA = re.compile(
     r"Auto topic creation failed for \S+ with error 'TOPIC_ALREADY_EXISTS'"  # two brokers asked at once
     r"|Expected partition \S+ with topic id \S+ to exist, but it was missing. Creating"  # partitions added
-    r"|Received UNKNOWN_TOPIC_OR_PARTITION from the leader"  # one broker deleted it before the other
+    r"|Received UNKNOWN_TOPIC_(OR_PARTITION|ID) from the leader"  # one broker deleted it before the other
     r"|ReplicaFetcherThread: .* Error in response for fetch request"  # between two brokers
 )
 """What brokers complain about on Kafka's controllers too."""

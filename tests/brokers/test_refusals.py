@@ -1,0 +1,94 @@
+"""Brokers that do not belong here: one line on our side says who and why, and nobody else is disturbed.
+
+What the broker says itself is Kafka's. Each of them gives up early here, which it does after a minute else.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.brokers.cluster import BrokerCluster, BrokerSpec, format_for_broker
+from tests.brokers.kafka_process import KafkaProcess
+from tests.brokers.quorums import Quorum, wait_leader
+from tests.interop.peer import Kafka, kafka_of
+from tests.process.cluster import Cluster, Event, Node
+
+STRANGER = BrokerSpec(14, "a")
+GIVES_UP = {"initial.broker.registration.timeout.ms": "15000"}
+OTHER_CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+@pytest.fixture
+def leader(quorum: Quorum) -> Node:
+    """The active controller, whose log lines are looked at."""
+    if not isinstance(quorum, Cluster):
+        pytest.skip("what Kafka's controllers say of these is Kafka's")
+    found = wait_leader(quorum)
+    assert isinstance(found, Node)
+    return found
+
+
+def stranger(
+    kafka: Kafka, folder: Path, quorum: Quorum, spec: BrokerSpec = STRANGER, **settings: str
+) -> BrokerCluster:
+    """A broker that is ready to start; keys of `settings` have `_` for `.`."""
+    dotted = {key.replace("_", "."): value for key, value in settings.items()}
+    return BrokerCluster(kafka, folder / "stranger", quorum, [spec], settings=GIVES_UP | dotted, start=False)
+
+
+def refusal(leader: Node, broker: KafkaProcess, since: int, **fields: object) -> Event:
+    """The line that says so, which comes before the broker ends."""
+    line = leader.wait_for(
+        "broker_refused",
+        since=since,
+        timeout_s=120,
+        where=lambda line: line["broker"] == broker.node_id,
+    )
+    assert {name: line[name] for name in fields} == fields
+    assert line["host"] == "127.0.0.1"
+    assert broker.wait_exit() != 0
+    return line
+
+
+def test_a_broker_of_another_cluster(kafka: Kafka, leader: Node, quorum: Quorum, tmp_path: Path) -> None:
+    with stranger(kafka, tmp_path, quorum) as brokers:
+        broker, since = brokers[14], leader.mark()
+        (directory,) = brokers.directories(14)
+        (directory / "meta.properties").unlink()
+        format_for_broker(directory, OTHER_CLUSTER, 14)
+        broker.start()
+        line = leader.wait_for("fetch_refused", since=since, timeout_s=120)
+        assert "another cluster" in line["reason"]
+        assert broker.wait_exit() != 0
+
+
+def test_a_broker_with_the_directory_of_another(
+    kafka: Kafka, leader: Node, cluster: BrokerCluster, tmp_path: Path
+) -> None:
+    with stranger(kafka, tmp_path, cluster.quorum) as brokers:
+        broker, since = brokers[14], leader.mark()
+        (theirs,), (ours,) = cluster.directories(11), brokers.directories(14)
+        text = (theirs / "meta.properties").read_text()
+        (ours / "meta.properties").write_text(text.replace("node.id=11", "node.id=14"))
+        broker.start()
+        line = refusal(leader, broker, since, error="INVALID_REGISTRATION")
+        assert "11" in line["reason"]
+    assert all(each.is_running for each in cluster)
+
+
+def test_a_second_broker_of_one_id(
+    kafka: Kafka, leader: Node, cluster: BrokerCluster, tmp_path: Path
+) -> None:
+    with stranger(kafka, tmp_path, cluster.quorum, BrokerSpec(12, "z")) as brokers:
+        since = leader.mark()
+        broker = brokers[12].start()
+        refusal(leader, broker, since, error="DUPLICATE_BROKER_REGISTRATION")
+    assert cluster[12].is_running
+
+
+def test_a_broker_of_an_older_release(leader: Node, quorum: Quorum, tmp_path: Path) -> None:
+    with stranger(kafka_of("4.0.1"), tmp_path, quorum) as brokers:
+        broker, since = brokers[14], leader.mark()
+        broker.start()
+        line = refusal(leader, broker, since, error="UNSUPPORTED_VERSION")
+        assert "metadata.version 4.3" in line["reason"]
