@@ -42,28 +42,28 @@ def check_client_metrics_configs(
     _brokers: BrokerConfigs, _old: Mapping[str, str], new: Mapping[str, str]
 ) -> None:
     """Refuse the configs that a subscription would have, by INVALID_REQUEST or INVALID_CONFIG."""
-    for name, value in new.items():
-        key = client_metrics_key(name)
-        if key is None:
+    for name in new:
+        if client_metrics_key(name) is None:
             text = f"Subscriptions of client metrics have no config {quoted(name)}."
             raise RefusedError(ErrorCode.INVALID_REQUEST, text)
-        complaint = key.complaint(value)
-        if complaint is None and key.is_list:
-            complaint = _list_complaint(name, value)
-        if complaint is not None:
+    for name, value in new.items():
+        if complaint := _value_complaint(name, value):
             raise RefusedError(ErrorCode.INVALID_CONFIG, f"{name} {complaint}.")
     interval_ms = int(new.get(_INTERVAL, _INTERVAL_MS_MIN))
     if not _INTERVAL_MS_MIN <= interval_ms <= _INTERVAL_MS_MAX:
         text = f"{_INTERVAL} must be from {_INTERVAL_MS_MIN} to {_INTERVAL_MS_MAX}, not {interval_ms}."
         raise RefusedError(ErrorCode.INVALID_REQUEST, text)
+    for item in split_list(new.get(_MATCH, "")):
+        if not _is_match(item):
+            text = f"{_MATCH} must be a list of WHAT=PATTERN, not {quoted(item)}."
+            raise RefusedError(ErrorCode.INVALID_CONFIG, text)
 
 
-def _list_complaint(name: str, value: str) -> str | None:
-    items = split_list(value)
-    if "" in items:
-        return "holds an empty item"
-    strangers = [item for item in items if name == _MATCH and not _is_match(item)]
-    return f"must be a list of WHAT=PATTERN, not {quoted(strangers[0])}" if strangers else None
+def _value_complaint(name: str, value: str) -> str | None:
+    key = client_metrics_key(name)
+    if key is None or not key.is_list:
+        return None if key is None else key.complaint(value)
+    return "holds an empty item" if "" in split_list(value) else None
 
 
 def _is_match(item: str) -> bool:

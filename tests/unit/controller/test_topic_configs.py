@@ -226,6 +226,14 @@ def test_a_subscription_of_client_metrics_takes_what_kafka_defines(config, value
     assert set_one(CLIENT_METRICS, "s", config, value) is error
 
 
+def test_the_first_thing_that_is_wrong_with_a_subscription_is_told_in_kafkas_order():
+    strange, empty = ("no.such", SET, "1"), ("metrics", SET, "a,,b")
+    short, pattern = ("interval.ms", SET, "99"), ("match", SET, "client_id=[")
+    assert alter(CLIENT_METRICS, "s", empty, strange)[1] is ErrorCode.INVALID_REQUEST
+    assert alter(CLIENT_METRICS, "s", short, empty)[1] is ErrorCode.INVALID_CONFIG
+    assert alter(CLIENT_METRICS, "s", pattern, short)[1] is ErrorCode.INVALID_REQUEST
+
+
 def test_groups_and_subscriptions_have_names():
     assert set_one(GROUP, "", "consumer.session.timeout.ms", "45000") is ErrorCode.INVALID_REQUEST
     assert set_one(CLIENT_METRICS, "", "interval.ms", "100") is ErrorCode.INVALID_REQUEST
