@@ -112,8 +112,8 @@ TOPICS = (
         ("topics.creating:_Creation.create", "if topic.name == METADATA_TOPIC:", "if False:"),
     ),
     of_topics(
-        "partitions-placed-before-they-are-counted",
-        "Two thousand million partitions are placed before anybody finds them too many.",
+        "partitions-counted-by-topic",
+        "Each topic of a request may get 10,000 partitions: one operation is more than the log takes.",
         "test_adding_and_deleting.py::test_ten_thousand_partitions_are_added_at_once_and_not_one_more",
         (
             "topics.adding:create_partitions",
