@@ -51,7 +51,8 @@ def main() -> int:
     words = sys.argv[1:]
     try:
         if words and words[0] in TOOLS:
-            return subprocess.run([*java(256), TOOLS[words[0]], *words[1:]], check=False).returncode
+            command = [*java(256, "-Dlog4j2.level=OFF"), TOOLS[words[0]], *words[1:]]
+            return subprocess.run(command, check=False).returncode
         return up(_brokers_of(words))
     except NotThereError as error:
         print(f"kafka: {error}", file=sys.stderr)
@@ -62,7 +63,7 @@ def main() -> int:
 
 def up(brokers: int) -> int:
     """Start controllers and brokers, and wait for an interrupt; brokers stop first."""
-    command = java(512)
+    command = java(512, f"-Dlog4j2.configurationFile={ROOT / 'scripts' / 'kafka-log4j2.properties'}")
     HOME.mkdir(parents=True, exist_ok=True)
     running: list[tuple[str, subprocess.Popen[bytes]]] = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -101,8 +102,12 @@ def up(brokers: int) -> int:
             process.wait()
 
 
-def java(heap_mb: int) -> list[str | Path]:
+def java(heap_mb: int, logging: str) -> list[str | Path]:
     """What runs a class of Kafka's, whose jars are fetched when they are not there.
+
+    Args:
+        heap_mb: The most that its heap may take.
+        logging: The option that says what is logged where.
 
     Raises:
         NotThereError: Java or Maven is missing, or Maven Central does not answer.
@@ -120,9 +125,8 @@ def java(heap_mb: int) -> list[str | Path]:
         if fetched.returncode:
             shutil.rmtree(JARS, ignore_errors=True)
             raise NotThereError(f"Kafka {RELEASE} cannot be fetched from Maven Central")
-    logging = ROOT / "scripts" / "kafka-log4j2.properties"
     quick = (f"-Xmx{heap_mb}m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-    return ["java", *quick, f"-Dlog4j2.configurationFile={logging}", "-cp", f"{JARS}/*"]
+    return ["java", *quick, logging, "-cp", f"{JARS}/*"]
 
 
 def format_broker(command: Sequence[str | Path], config: Path) -> None:
@@ -132,9 +136,13 @@ def format_broker(command: Sequence[str | Path], config: Path) -> None:
 
 
 def start(name: str, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
-    """Start a process in HOME, its output in a file of its name."""
+    """Start a process in HOME, its output in a file of its name. An interrupt at the terminal does not reach
+    it: brokers have to stop before the controllers.
+    """
     with log_of(name).open("wb") as log:
-        return subprocess.Popen(command, cwd=HOME, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return subprocess.Popen(
+            command, cwd=HOME, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
 
 
 def wait_started(name: str, process: subprocess.Popen[bytes]) -> None:
