@@ -87,7 +87,7 @@ def test_a_second_broker_of_one_id(
 
 
 def test_a_broker_of_an_older_release(leader: Node, quorum: Quorum, tmp_path: Path) -> None:
-    with stranger(kafka_of("4.0.1"), tmp_path, quorum) as brokers:
+    with stranger(kafka_of("4.1.1"), tmp_path, quorum) as brokers:
         broker, since = brokers[14], leader.mark()
         broker.start()
         line = refusal(leader, broker, since, error="UNSUPPORTED_VERSION")
