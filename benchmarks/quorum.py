@@ -1,6 +1,7 @@
 """How fast does the quorum commit and fail over, here and next to its peers?
 
     benchmarks/quorum.py [--peer etcd] [--peer kafka] [--json FILE] [--quick]
+    benchmarks/quorum.py --brokers [--peer kafka] ...       the same seen through two Kafka brokers
 
 Three nodes of each system on loopback, each after the other in one run, with real fsync: the same values,
 the same number of keys, one request in flight on each connection. Prints a table with ratios; absolute
@@ -16,9 +17,10 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from peers.cluster import BATCH_CHANGES, VALUE_BYTES, Cluster, NotThereError, fault_ms, idle
@@ -28,8 +30,10 @@ from peers.kraftd import Kraftd
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
+from with_brokers import BrokerFigures, measure_with_brokers
 
 ROOT = Path(__file__).parents[1]
+Measured = TypeVar("Measured")
 CONNECTIONS = (1, 16, 64, 256)
 BATCH_CONNECTIONS = 16
 FAULTS = {
@@ -48,10 +52,11 @@ class Plan(msgspec.Struct, frozen=True):
     load_rounds: int
     faults: int
     idle_s: int
+    broker_faults: int
 
 
-FULL = Plan(load_s=5, load_rounds=3, faults=20, idle_s=20)
-QUICK = Plan(load_s=1, load_rounds=1, faults=1, idle_s=2)
+FULL = Plan(load_s=5, load_rounds=3, faults=20, idle_s=20, broker_faults=10)
+QUICK = Plan(load_s=1, load_rounds=1, faults=1, idle_s=2, broker_faults=1)
 
 
 class Figures(msgspec.Struct):
@@ -175,7 +180,30 @@ def ratio(ours: float | None, theirs: float | None, more_is_better: bool) -> str
     return f"{ours / theirs if more_is_better else theirs / ours:.2f}x"
 
 
-async def run(peers: list[str], plan: Plan) -> dict[str, Figures]:
+def broker_table(results: dict[str, BrokerFigures]) -> Table:
+    """One row a figure, less is better in each; a ratio above 1 says that kraftd is better."""
+    peers = [name for name in results if name != "kraftd"]
+    shown = Table(box=SIMPLE, title="Two Kafka brokers on three controllers, changes through the brokers")
+    for heading in ("", "kraftd", *(each for name in peers for each in (name, f"kraftd : {name}"))):
+        shown.add_column(heading, justify="right" if heading else "left")
+
+    def row(label: str, value: Callable[[BrokerFigures], float]) -> None:
+        ours = value(results["kraftd"])
+        cells = [label, number(ours)]
+        for name in peers:
+            theirs = value(results[name])
+            cells += [number(theirs), ratio(ours, theirs, more_is_better=False)]
+        shown.add_row(*cells)
+
+    row("active controller killed: ms to next change, median", lambda f: statistics.median(f.failover_ms))
+    row("  worst", lambda f: max(f.failover_ms))
+    row("broker start to unfenced, s, median", lambda f: statistics.median(f.broker_start_s))
+    row("idle CPU of a controller, % of a core", lambda f: f.idle_cpu_percent)
+    row("memory of a controller, 1,000 partitions, MB", lambda f: f.rss_mb)
+    return shown
+
+
+async def run(peers: list[str], measured: Callable[[Cluster], Awaitable[Measured]]) -> dict[str, Measured]:
     results = {}
     systems: list[type[Cluster]] = [Kraftd, *(PEERS[name] for name in peers)]
     for kind in systems:
@@ -184,7 +212,7 @@ async def run(peers: list[str], plan: Plan) -> dict[str, Figures]:
         )  # not the temporary directory: fsync costs nothing on a tmpfs
         directory = Path(tempfile.mkdtemp(dir=ROOT / ".benchmarks", prefix=f"{kind.name}-"))
         try:
-            results[kind.name] = await measure(kind(directory), plan)
+            results[kind.name] = await measured(kind(directory))
         except NotThereError as error:
             print(error, file=sys.stderr)
         finally:
@@ -201,12 +229,23 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="a minute instead of half an hour: does it run at all?"
     )
+    parser.add_argument("--brokers", action="store_true", help="measure through two Kafka brokers instead")
     arguments = parser.parse_args()
+    if arguments.brokers and "etcd" in arguments.peer:
+        parser.error("--brokers: no broker runs on etcd")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the nodes would outlive us
-    results = asyncio.run(run(arguments.peer, QUICK if arguments.quick else FULL))
+    plan = QUICK if arguments.quick else FULL
+    results: dict[str, Figures] | dict[str, BrokerFigures]
+    if arguments.brokers:
+        with_brokers = partial(measure_with_brokers, faults=plan.broker_faults, idle_s=plan.idle_s)
+        results = asyncio.run(run(arguments.peer, with_brokers))
+        shown = broker_table(results)
+    else:
+        results = asyncio.run(run(arguments.peer, partial(measure, plan=plan)))
+        shown = table(results)
     if arguments.json:
         arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
-    Console(width=None if sys.stdout.isatty() else 140).print(table(results))
+    Console(width=None if sys.stdout.isatty() else 140).print(shown)
 
 
 if __name__ == "__main__":
