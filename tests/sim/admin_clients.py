@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CREATE, DELETE, GROW = "create", "delete", "grow"
 TOPICS_MAX = 12
 """Of one client, at a time."""
-PARTITIONS = (1, 1, 2, 3, 6)
+PARTITIONS = (1, 2, 3, 6, 12)
 GROWTH = 2
 AGAIN_US = 500_000
 BARE_PART = 0.2

@@ -11,6 +11,7 @@ Not here: what one broker does (`broker_process`, `broker_replicas`), and what g
 """
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -119,6 +120,8 @@ class BrokerCluster:
         """Of the controllers' image, by the offset up to which it holds everything."""
         self._states: dict[tuple[PartitionKey, int], State] = {}
         """What each partition was in each of its epochs, by the committed records."""
+        self._on_busy: tuple[Callable[[SimNode], None], int, Random] | None = None
+        """What happens to a leader in the middle of a plan, until when, and by which chance."""
         self._newest: dict[NodeId, tuple[int, int]] = {}
         """The highest epoch that each broker's processes were given, and which process that was."""
 
@@ -159,10 +162,36 @@ class BrokerCluster:
         if self.brokers:
             _set_slices(SLICE_RECORDS)
 
+    # -- in the middle of a plan
+
+    def when_busy(self, action: "Callable[[SimNode], None]", within_us: int) -> None:
+        """Once a slice of a plan is committed and others are left, do something to whoever leads; not if
+        that is not soon. The chance of it is its own: what else happens changes nothing about it.
+        """
+        self._on_busy = action, self._world.now_us + within_us, Random(self._world.random.random())
+
+    def _notice_plan(self, node: "SimNode") -> None:
+        assert self._on_busy is not None
+        action, until_us, own = self._on_busy
+        world = self._world
+        if world.now_us > until_us or world.is_calm:
+            self._on_busy = None
+        elif node.is_leader and node.works_off():
+            self._on_busy = None
+
+            def act() -> None:
+                before, world.random = world.random, own
+                action(node)
+                world.random = before
+
+            world.at(0, act)
+
     # -- what is committed
 
     def on_batch(self, node: "SimNode", batch: CommittedBatch, image: MetadataImage) -> None:
         """A controller has applied a batch; it is judged the first time."""
+        if self._on_busy is not None:
+            self._notice_plan(node)
         if batch.base_offset != self._next_offset:
             return
         self._next_offset = batch.end_offset

@@ -241,19 +241,8 @@ class LeaderGoesWhileBrokersGo(Fault):
             broker.crash(down_us=down_us(world))
         else:
             broker.stop(down_us=down_us(world))
-        _when_busy(world, lambda node: _let_go(world, node), world.draw_us(1 * S, 12 * S))
+        world.brokers.when_busy(lambda node: _let_go(world, node), world.draw_us(1 * S, 12 * S))
         return True
-
-
-def _when_busy(world: "World", action: "Callable[[SimNode], None]", left_us: int) -> None:
-    """Once the active controller works something off, do it, soon or in a while."""
-    for node in world.nodes.values():
-        if node.is_leader and node.works_off():
-            action(node)
-            return
-    step_us = 500
-    if left_us > 0:
-        later(world, step_us, lambda: _when_busy(world, action, left_us - step_us))
 
 
 def _let_go(world: "World", node: "SimNode") -> None:

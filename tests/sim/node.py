@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kraftd.audit.invariant import MESSAGE_OF
 from kraftd.audit.invariants import EffectCheck, Mark, NodeView, Violation
 from kraftd.audit.trace import IN, OUT, trace
+from kraftd.controller.context import Settings
 from kraftd.errors import KraftdError
 from kraftd.protocol.codec import Buffer, Codec, Request
 from kraftd.protocol.framing import CODECS
@@ -184,9 +185,12 @@ class SimNode:
         return self.parts is not None and self.parts.raft_node.is_leader
 
     def works_off(self) -> bool:
-        """Whether its controller is in the middle of what takes several batches."""
+        """Whether its controller is in the middle of a plan: decided in part, or in part not committed."""
         active = self.parts.controller._active if self.parts is not None else None
-        return active is not None and len(active.plans) > 0
+        if active is None:
+            return False
+        slices = (write.slice_of for write, _ in active.uncommitted._pending)
+        return len(active.plans) > 0 or any(run is not None and run.slices > 1 for run in slices)
 
     def note_plan(self) -> None:
         """Count if this node stops leading in the middle of a plan."""
@@ -373,7 +377,6 @@ class SimNode:
         parts.server.codecs = dict.fromkeys(CODECS, WorkingCodec(MSGPACK, loop))  # type: ignore[arg-type]
         if world.options.brokers:
             parts.server.codecs = {**parts.server.codecs, KAFKA_API_KEYS: KAFKA}
-            parts.controller.sessions.timeout_ms = world.brokers.shape.session_ms
         parts.start()
 
     def _config(self) -> Config:
@@ -399,6 +402,10 @@ class SimNode:
             metrics_interval_ms=0,
             accumulator_bytes=world.shape.accumulator_bytes,
             unknown_keys=(),
+            settings=Settings(
+                broker_session_timeout_ms=world.brokers.shape.session_ms,
+                broker_heartbeat_interval_ms=world.brokers.shape.heartbeat_ms,
+            ),
         )
 
     def _shutdown_ready(self, ready: ShutdownReady) -> None:
