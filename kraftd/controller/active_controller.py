@@ -111,7 +111,7 @@ class ActiveController:
         run.in_flight -= 1
         if error is ErrorCode.NONE:
             if write.is_last and run.plan is not None:
-                self._lines += run.plan.lines()
+                self._tell(run.kind, run.plan)
         elif error is not ErrorCode.REQUEST_TIMED_OUT:
             if run.request is None:
                 self.timers.failed(
@@ -305,7 +305,7 @@ class ActiveController:
         self._ended(run, plan, context.now)
         if records:
             return write, True
-        self._lines += plan.lines()
+        self._tell(run.kind, plan)
         return self._after_newest(run.request, plan.response()), True
 
     def _ended(self, run: RunningPlan, plan: Plan, now: Now) -> None:
@@ -317,6 +317,14 @@ class ActiveController:
         if left_out:
             self.errors += len(left_out)
             self.timers.failed(Task(REPEAT, run.about), left_out[0], now.mono_ms)
+
+    def _tell(self, kind: str, plan: Plan) -> None:
+        """Log what a plan did. A line that cannot be made costs that line (KAFKA-14259)."""
+        try:
+            self._lines += plan.lines()
+        except Exception as error:  # noqa: BLE001 - everything else is done
+            self.errors += 1
+            self._lines.append(failure_line(kind, None, error))
 
     def _failed_alone(self, task: Task, error: Exception, now: Now) -> None:
         """Something that nobody asked for raised: it is repeated, and an alarm until it succeeds (D-35)."""

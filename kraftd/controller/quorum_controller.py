@@ -253,7 +253,10 @@ class QuorumController:
 
     def arrived(self, request: Any, now: Now) -> None:
         """Note that one of `noted_requests` came in. To be called before anything that may delay `handle`."""
-        self._arrivals[type(request)](self.sessions, request, now.mono_ms)
+        try:
+            self._arrivals[type(request)](self.sessions, request, now.mono_ms)
+        except Exception as error:  # noqa: BLE001 - it costs the session of its sender (D-14)
+            self._failed(request, error)
 
     def handle(self, request: Any, now: Now, version: int = 0, client: Client = NO_CLIENT) -> Decision:
         """Decide a request by its operation. A `Write` counts as appended from here on, see `finished`."""
@@ -368,9 +371,12 @@ class QuorumController:
         try:
             return operation.read(self._image, self.applied_offset, request)
         except Exception as error:  # noqa: BLE001 - a read changes nothing (D-14)
-            self._errors_before += 1
-            self.lines.append(failure_line(request.NAME, request, error))
+            self._failed(request, error)
             return self._refuse_read(operation, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _failed(self, request: Any, error: Exception) -> None:
+        self._errors_before += 1
+        self.lines.append(failure_line(request.NAME, request, error))
 
     def _refuse_read(self, operation: ReadOperation[Any], request: Any, error: ErrorCode) -> Any:
         return operation.refuse(request, error, read_refusal(error, self._leader))
