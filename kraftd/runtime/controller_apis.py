@@ -168,7 +168,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         if (queue.count or queue.total_ns >= TURN_NS) and not queue.may_handle(event_class):
             self._let_wait(event_class, connection, request)
         else:
-            self._handle(event_class, connection, request, self._driver.now().mono_ms * 1_000_000)
+            self._handle(event_class, connection, request)
 
     def _serve_noted(self, event_class: EventClass, connection: Requester, request: Request) -> None:
         """Serve a request of which the controller wants to know when it came in."""
@@ -197,8 +197,9 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         )
 
     def _handle(
-        self, event_class: EventClass, connection: Requester, request: Request, arrived_ns: int
+        self, event_class: EventClass, connection: Requester, request: Request, arrived_ns: int = 0
     ) -> None:
+        """Decide a request. One that waited came in at `arrived_ns`, any other in this turn."""
         started_ns = self._clock_ns()
         now, controller, message = self._driver.now(), self._controller, request.message
         client = connection.client
@@ -225,7 +226,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             self._plans[decision.run] = _caller(connection, request)
         if controller.lines:
             self._write_lines()
-        self._observe(message.NAME, event_class, started_ns, arrived_ns)
+        self._observe(message.NAME, event_class, started_ns, arrived_ns or now.mono_ms * 1_000_000)
 
     def _run_slice(self, now: Now) -> None:
         """Append one slice, and reply to those whose plans ended without one."""
