@@ -39,7 +39,7 @@ others made progress up to one span earlier.
 class LeadersAreFollowed(Invariant):
     """A leader resigns once no majority makes fetch progress for two check-quorum spans.
 
-    A replica that only repeats its fetch position makes no progress.
+    A replica that only repeats its fetch position makes no progress, unless it had reached the leader's end.
     """
 
     listens = (RequestReceived,)

@@ -11,11 +11,12 @@ is all that other packages use. A module imports from its own line and from thos
     replication  claims                    fetches served and the high watermark; who may speak for a voter
     state_changes                          every change of state: its timers, and what happens along with it
     state                                  what all parts share; checks each change and has it persisted
+    rpc                                    messages of the quorum built, and read into parameters
     leader_state  log_mirror               mutable: a leader's; the log's ends and tail
     peers  rejoin                          who each id belongs to; whether we may vote
     accumulator  reads  request_manager    appends, linearizable reads and requests under way
     epoch_states                           the states as values, and the table of transitions
-    events  effects  rpc  timing  voters   the values that go in and out; configuration; who votes (one owner)
+    events  effects  timing  voters        the values that go in and out; configuration; who votes (one owner)
 """
 
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX

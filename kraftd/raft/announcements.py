@@ -6,7 +6,8 @@ candidate in the same turn, the others after one another. Only a voter that is c
 about itself (D-37).
 
 Entered through `RaftNode.handle`. Not here: sending the two (`leader`, `resignation`). It is a module
-of its own, short as it is, because these two are heard in every state, and each other module acts in one.
+of its own, short as it is, because these two are heard in
+every state, and are neither an election nor a hand-over.
 
 Follows: BQE-*, EQE-01 to EQE-08.
 Differs: an EndQuorumEpoch without successors, which a leader sends after a restart, delays no voter (EQE-03).
@@ -66,6 +67,8 @@ class Announcements:
         if not raft.may_vote or raft.is_stopping or state.epoch_ended:
             return
         rank = self._rank(params.successors)
+        # No pre-vote: node 1 resigned and named node 2, and node 3, which has not heard of it yet, is in
+        # touch with a leader and would refuse. It does not refuse a vote: that is of the next epoch.
         if rank == 0 and not raft.is_behind:
             self.changes.become_candidate(now, f"{params.leader_id} named it successor")
             return

@@ -188,7 +188,9 @@ class ReadDone(msgspec.Struct, frozen=True):
 
 
 class ResignDone(msgspec.Struct, frozen=True):
-    """Outcome of `ResignRequested`; `reason` explains a refusal to an operator."""
+    """Outcome of `ResignRequested`; `reason` tells an operator why it was refused, or why it
+    succeeded without a successor (the leader stops).
+    """
 
     token: Token
     error: ErrorCode

@@ -21,10 +21,10 @@ from kraftd.raft import rpc
 from kraftd.raft.effects import VoteAnswered
 from kraftd.raft.epoch_states import (
     Ballot,
+    BallotResult,
     Candidate,
     Follower,
     Leader,
-    Outcome,
     Prospective,
     Resigned,
     Unattached,
@@ -32,7 +32,7 @@ from kraftd.raft.epoch_states import (
 )
 from kraftd.raft.events import RequestReceived
 from kraftd.raft.request_manager import RequestKind, Sent
-from kraftd.raft.rpc import LeaderAndEpoch, ResponseHeader, VoteParams
+from kraftd.raft.rpc import CommonResponse, LeaderAndEpoch, VoteParams
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
 from kraftd.raft.timing import PRE_VOTE_ROUNDS_MAX, ask_again_ms
@@ -67,13 +67,13 @@ class Elections:
     def poll_prospective(self, state: Prospective, now: Now, *, timeouts_deferred: bool = False) -> None:
         """Send up to three pre-vote rounds, then return to Follower or Unattached."""
         raft = self.raft
-        outcome = state.ballot.outcome
-        if outcome is Outcome.WON:
+        result = state.ballot.result
+        if result is BallotResult.WON:
             self.changes.end_election(now, won=True)
             self.changes.become_candidate(now, "a majority would elect it")
         elif now.mono_ms >= state.deadline_ms and not timeouts_deferred:
             self._end_pre_votes(state, now, "pre-vote timed out")
-        elif outcome is Outcome.OPEN:
+        elif result is BallotResult.OPEN:
             self._ask(state.ballot, RequestKind.PRE_VOTE, now, round_=state.round)
         elif not state.ask_at_ms:
             self.changes.end_election(now, won=False)
@@ -104,11 +104,11 @@ class Elections:
             if now.mono_ms >= state.retry_at_ms and not raft.is_stopping:
                 self.changes.become_prospective(now, "no majority")
             return
-        outcome = state.ballot.outcome
-        if outcome is Outcome.WON:
+        result = state.ballot.result
+        if result is BallotResult.WON:
             self.changes.end_election(now, won=True)
             self.changes.become_leader(state, now)
-        elif outcome is Outcome.LOST or (now.mono_ms >= state.deadline_ms and not timeouts_deferred):
+        elif result is BallotResult.LOST or (now.mono_ms >= state.deadline_ms and not timeouts_deferred):
             self.changes.end_election(now, won=False)
             raft.requests.forget(RequestKind.VOTE)
             wait_ms = raft.timing.backoff_ms(state.attempt, raft.random_source)
@@ -153,13 +153,13 @@ class Elections:
     # --- counting ---------------------------------------------------------------------------------------
 
     def on_vote_response(
-        self, sent: Sent, header: ResponseHeader, response: m.VoteResponse, now: Now
+        self, sent: Sent, header: CommonResponse, response: m.VoteResponse, now: Now
     ) -> None:
         """Count a response if it belongs to the current ballot."""
         granted = header.error == ErrorCode.NONE and response.topics[0].partitions[0].vote_granted
         why = "" if granted else self._refusal(header)
         self._count(sent, granted=granted, why=why)
-        self._act_on_outcome(now)
+        self._act_on_result(now)
 
     def on_vote_failed(self, sent: Sent, reason: str, now: Now) -> None:
         """Stop waiting for a voter that could not be asked; it is asked again all the same (D-08)."""
@@ -167,7 +167,7 @@ class Elections:
         if self._is_current(sent) and isinstance(state, Prospective | Candidate):
             self.raft.refusals[sent.to] = reason
             self.raft.update_state(replace(state, ballot=state.ballot.mark_unreachable(sent.to)))
-            self._act_on_outcome(now)
+            self._act_on_result(now)
 
     def _count(self, sent: Sent, *, granted: bool, why: str) -> None:
         raft = self.raft
@@ -186,8 +186,10 @@ class Elections:
         if not granted:
             raft.refusals[sent.to] = why
         ballot = state.ballot.count(sent.to, granted=granted)
-        if isinstance(state, Prospective) and ballot.outcome is not Outcome.LOST:
-            raft.update_state(replace(state, ballot=ballot, ask_at_ms=0))  # one given up on answers after all
+        if isinstance(state, Prospective) and ballot.result is not BallotResult.LOST:
+            # The round was lost because node 2 could not be reached, and the next one waits for `ask_at_ms`.
+            # Now node 2 grants this one after all: it is not lost any more, and there is nothing to wait for.
+            raft.update_state(replace(state, ballot=ballot, ask_at_ms=0))
         else:
             raft.update_state(replace(state, ballot=ballot))
 
@@ -205,21 +207,21 @@ class Elections:
             case _:
                 return False
 
-    def _act_on_outcome(self, now: Now) -> None:
+    def _act_on_result(self, now: Now) -> None:
         """Act on a decided ballot in the same turn (VOTE-02)."""
         while isinstance(state := self.raft.state, Prospective | Candidate):
             if isinstance(state, Prospective) and not state.ask_at_ms:
-                if state.ballot.outcome is Outcome.OPEN:
+                if state.ballot.result is BallotResult.OPEN:
                     return
                 self.poll_prospective(state, now)
             elif isinstance(state, Candidate) and state.retry_at_ms == NEVER_MS:
-                if state.ballot.outcome is Outcome.OPEN:
+                if state.ballot.result is BallotResult.OPEN:
                     return
                 self.poll_candidate(state, now)
             else:
                 return
 
-    def _refusal(self, header: ResponseHeader) -> str:
+    def _refusal(self, header: CommonResponse) -> str:
         if header.error == ErrorCode.INVALID_VOTER_KEY:
             return TAKEN_FOR_ANOTHER
         if header.error != ErrorCode.NONE:

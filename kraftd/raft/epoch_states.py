@@ -28,7 +28,7 @@ from kraftd.errors import InvariantError
 from kraftd.types import NEVER_MS, NO_NODE, Election, Epoch, NodeId, Offset, ReplicaKey, majority_of
 
 
-class Outcome(Enum):
+class BallotResult(Enum):
     """The result of a ballot so far."""
 
     OPEN = "open"
@@ -56,14 +56,14 @@ class Ballot(msgspec.Struct, frozen=True):
             raise InvariantError(f"{self} counts a vote twice, or a stranger's")
 
     @property
-    def outcome(self) -> Outcome:
+    def result(self) -> BallotResult:
         """WON with a majority of the voters; LOST once those still expected to answer cannot make one."""
         majority = majority_of(len(self.voters))
         if len(self.granted) >= majority:
-            return Outcome.WON
+            return BallotResult.WON
         if len(self.voters - self.refused - self.unreachable) < majority:
-            return Outcome.LOST
-        return Outcome.OPEN
+            return BallotResult.LOST
+        return BallotResult.OPEN
 
     @property
     def outstanding(self) -> frozenset[NodeId]:

@@ -321,6 +321,8 @@ class FollowerRole:
         # 12, then epoch 3: it answers 1:12, where the latest epoch that it holds up to 2 ends. Our epoch 1
         # ends at 10, before that, so the logs are alike up to 10 and the next fetch asks at 1:10. Had ours
         # ended at 14, we would truncate to 12.
+        # Epoch 0 is that of no record. A leader names it if its log has no epoch to compare, and ours has no
+        # end of that epoch either: the offset alone counts.
         if theirs.epoch == 0:
             target = min(theirs.offset, log.end_offset)
         else:

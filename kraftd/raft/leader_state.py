@@ -65,9 +65,10 @@ class ReplicaState:
     def on_fetch(self, offset: Offset, leader_end_offset: Offset, now: Now) -> bool:
         """Record a valid fetch. Returns whether the replica made progress (D-11).
 
-        A fetch that only repeats its position is no progress. Node 2's disk is full: it fetches from 10 again
-        and again and appends nothing. If that counted, node 1 would lead for ever and commit nothing
-        (KAFKA-15911). After a regression the comparison starts anew from the lower offset.
+        A fetch that only repeats its position is no progress, unless it reached what was the leader's end at
+        its last fetch: it has all there was. Node 2's disk is full: it fetches from 10 of 20 again and again
+        and appends nothing. If that counted, node 1 would lead for ever and commit nothing (KAFKA-15911).
+        After a regression the comparison starts anew from the lower offset.
         """
         reached = self._leader_end_seen != UNKNOWN and offset >= self._leader_end_seen
         progressed = offset > self.fetch_offset or reached
@@ -114,7 +115,7 @@ class CheckQuorum:
         return self._quorum.followers_needed > 0 and now_ms >= self.deadline_ms
 
 
-class DelayedFetch(msgspec.Struct, frozen=True, gc=False):
+class PendingFetch(msgspec.Struct, frozen=True, gc=False):
     """A fetch with a valid position that waits for records or for the disk."""
 
     handle: Handle
@@ -147,37 +148,37 @@ class FetchPurgatory:
     __slots__ = ("_fetches", "next_deadline_ms")
 
     def __init__(self) -> None:
-        self._fetches: dict[tuple[NodeId, Handle], DelayedFetch] = {}
+        self._fetches: dict[tuple[NodeId, Handle], PendingFetch] = {}
         self.next_deadline_ms = NEVER_MS
 
     def is_full_for(self, replica_id: NodeId) -> bool:
         """Whether a fetch of a replica that is no follower must be answered at once."""
         return len(self._fetches) >= (ANONYMOUS_MAX if replica_id < 0 else OTHERS_MAX)
 
-    def park(self, fetch: DelayedFetch) -> None:
+    def park(self, fetch: PendingFetch) -> None:
         """Hold a fetch back; a former one of the replica has been removed."""
         self._fetches[fetch.key] = fetch
         self.next_deadline_ms = min(self.next_deadline_ms, fetch.deadline_ms)
 
-    def take_replaced(self, fetch: DelayedFetch) -> DelayedFetch | None:
+    def take_replaced(self, fetch: PendingFetch) -> PendingFetch | None:
         """Remove and return the parked fetch of the same replica; None if there is none."""
         return self._fetches.pop(fetch.key, None)
 
-    def take_all(self) -> list[DelayedFetch]:
+    def take_all(self) -> list[PendingFetch]:
         """Remove and return every fetch."""
         taken = list(self._fetches.values())
         self._fetches.clear()
         self.next_deadline_ms = NEVER_MS
         return taken
 
-    def take_below_high_watermark(self, high_watermark: Offset) -> list[DelayedFetch]:
+    def take_below_high_watermark(self, high_watermark: Offset) -> list[PendingFetch]:
         """Remove and return the fetches of replicas that do not know this high watermark."""
         uninformed = [f for f in self._fetches.values() if f.wants_high_watermark(high_watermark)]
         for fetch in uninformed:
             del self._fetches[fetch.key]
         return uninformed
 
-    def take_expired(self, now_ms: int) -> list[DelayedFetch]:
+    def take_expired(self, now_ms: int) -> list[PendingFetch]:
         """Remove and return the fetches whose wait is over (FREQ-07)."""
         if now_ms < self.next_deadline_ms:
             return []
@@ -247,7 +248,7 @@ class LeaderState:
         self.accumulator = Accumulator(linger_ms=timing.append_linger_ms)
         self.pending_appends = PendingAppends()
         self.purgatory = FetchPurgatory()
-        self.cold_reads: dict[Token, DelayedFetch] = {}
+        self.cold_reads: dict[Token, PendingFetch] = {}
         """Fetches that wait for a cold read (D-15)."""
         self.reads = Reads(quorum, retry_ms=timing.heartbeat_interval_ms // 2)
         self.check_quorum = CheckQuorum(quorum, span_ms=timing.check_quorum_ms, now_ms=now_ms)

@@ -9,7 +9,8 @@ Invariants:
     The generation rises with every truncation; a completion of an older one says nothing (D-03).
     One flush runs at a time, and each covers everything appended before it began: that is the group commit.
 
-Differs: validation knows no snapshots yet; a position before the log's start is out of range.
+Differs: there are no snapshots yet. A fetch from before the log's start is answered with OFFSET_OUT_OF_RANGE,
+where Kafka's leader names the snapshot to load.
 
 `EpochCache` mirrors `leader-epoch-checkpoint`. It answers the leader's question on every fetch, whether a
 follower's position lies on its own log, and the follower's, where to truncate when it does not (LOG-07,

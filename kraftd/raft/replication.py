@@ -19,7 +19,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import rpc
 from kraftd.raft.effects import AppendDone, ColdRead, Reply
 from kraftd.raft.events import BatchesRead, RequestReceived
-from kraftd.raft.leader_state import DelayedFetch, LeaderState
+from kraftd.raft.leader_state import LeaderState, PendingFetch
 from kraftd.raft.rpc import FetchParams
 from kraftd.raft.state import RaftState
 from kraftd.records.batch import BatchView
@@ -68,7 +68,7 @@ class Replication:
         if params.replica.id >= 0:
             self._acknowledge(leader_state, params, now)
         wait_ms = min(params.max_wait_ms, raft.timing.park_ms)
-        fetch = DelayedFetch(
+        fetch = PendingFetch(
             event.handle,
             params.replica.id,
             params.position.offset,
@@ -199,7 +199,7 @@ class Replication:
             self.raft.refuse_fetch(fetch.handle, fetch.version, ErrorCode.UNKNOWN_SERVER_ERROR)
         return True
 
-    def _serve(self, leader_state: LeaderState, fetch: DelayedFetch, wait_ms: int) -> None:
+    def _serve(self, leader_state: LeaderState, fetch: PendingFetch, wait_ms: int) -> None:
         raft = self.raft
         limit = None if fetch.replica_id >= 0 else max(leader_state.high_watermark, raft.log.start_offset)
         batches = raft.log.read(fetch.offset, fetch.max_bytes, limit)
@@ -221,7 +221,7 @@ class Replication:
             now_ms = fetch.deadline_ms - wait_ms
             leader_state.hw_push_at_ms = min(leader_state.hw_push_at_ms, now_ms + _HW_PUSH_DELAY_MS)
 
-    def _reply(self, leader_state: LeaderState, fetch: DelayedFetch, batches: Sequence[bytes]) -> None:
+    def _reply(self, leader_state: LeaderState, fetch: PendingFetch, batches: Sequence[bytes]) -> None:
         response = self._good_response(leader_state, fetch.version)
         self.raft.out.append(Reply(fetch.handle, response, batches))
 

@@ -121,13 +121,13 @@ class Resignation:
             self.changes.end_election(now, won=False)
             self.changes.become_unattached(raft.epoch, now, why)
 
-    def poll_handover(self, leader_state: LeaderState, now: Now) -> bool:
-        """Resign once a successor has caught up, or time is up. Returns whether this node resigned."""
+    def poll_handover(self, leader_state: LeaderState, now: Now) -> None:
+        """Resign once a successor has caught up, or time is up."""
         raft = self.raft
         self._begin_handover(leader_state, now)
         handover = leader_state.handover
         if handover is None:
-            return False
+            return
         log = raft.log
         is_connected = raft.peers.is_connected
         # Node 1 hands over to node 2, which has fetched up to 18 of 20. If node 1 resigned now, node 2 could
@@ -143,14 +143,14 @@ class Resignation:
             )
             is_over = bool(identity_conflict) or now.mono_ms >= handover.deadline_ms
             if not is_over and not self._has_stopped_fetching(leader_state, handover, now):
-                return False
+                return
             if handover.token is not None:
                 who = "no voter has" if handover.to == NO_NODE else f"node {handover.to} has not"
                 reason = identity_conflict or f"{who} caught up to {log.end_offset} in time"
                 error = ErrorCode.INVALID_REQUEST if identity_conflict else ErrorCode.REQUEST_TIMED_OUT
                 raft.out.append(ResignDone(handover.token, error, raft.epoch, NO_NODE, reason))
                 leader_state.handover = None
-                return False
+                return
         others = tuple(p.key for p in leader_state.best_followers(is_connected) if p is not successor)
         successors = others if successor is None else (successor.key, *others)
         chosen = NO_NODE if successor is None else successor.key.id
@@ -160,7 +160,6 @@ class Resignation:
         self.changes.become_resigned(now, f"{why}, {chosen} is to follow", successors)
         if handover.token is not None:
             raft.out.append(ResignDone(handover.token, ErrorCode.NONE, raft.epoch, chosen))
-        return True
 
     def _has_stopped_fetching(self, leader_state: LeaderState, handover: Handover, now: Now) -> bool:
         """Whether the named successor has not fetched for a fetch timeout. The leader then stops waiting

@@ -1,8 +1,8 @@
 """Shapes of the quorum's messages: builds them, and reads what peers sent into parameters.
 
-Reading checks the shape only: cluster id, then exactly one topic and partition, then sane numbers. What a
-message means in the current epoch is not decided here. A message that fails is an `ErrorCode`, never an
-exception (D-14).
+Reading checks the shape only: cluster id, then exactly one topic and partition; the numbers of a fetch are
+checked by `is_sane`. What a message means in the current epoch is not decided here. A message that fails is
+an `ErrorCode`, never an exception (D-14).
 
 Follows: VOTE-22, FREQ-01 to FREQ-04, EQE-04.
 """
@@ -87,7 +87,7 @@ class LeaderAndEpoch(msgspec.Struct, frozen=True, gc=False):
     endpoint: Endpoint | None = None
 
 
-class ResponseHeader(msgspec.Struct, frozen=True, gc=False):
+class CommonResponse(msgspec.Struct, frozen=True, gc=False):
     """What all responses have in common: the errors, and the leader and epoch that the sender knows."""
 
     top_error: int
@@ -360,11 +360,11 @@ def refusal(request: m.QuorumRequest, error: ErrorCode) -> m.QuorumResponse:
             return m.DescribeQuorumResponse(error_code=error)
 
 
-def read_response(response: m.QuorumResponse) -> ResponseHeader | None:
+def read_response(response: m.QuorumResponse) -> CommonResponse | None:
     """Return what a response has in common with all others; None if its shape is wrong."""
     match response:
         case m.FetchResponse(error_code=error) if error:
-            return ResponseHeader(error, error, LeaderAndEpoch(-1, NO_NODE))
+            return CommonResponse(error, error, LeaderAndEpoch(-1, NO_NODE))
         case m.FetchResponse():
             topics = response.responses
             if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
@@ -374,21 +374,21 @@ def read_response(response: m.QuorumResponse) -> ResponseHeader | None:
                 return None
             current = data.current_leader
             endpoint = _find_endpoint(response.node_endpoints, current.leader_id)
-            return ResponseHeader(
+            return CommonResponse(
                 0, data.error_code, LeaderAndEpoch(current.leader_epoch, current.leader_id, endpoint)
             )
         case m.DescribeQuorumResponse():
             return None
         case _:
             if response.error_code:
-                return ResponseHeader(response.error_code, response.error_code, LeaderAndEpoch(-1, NO_NODE))
+                return CommonResponse(response.error_code, response.error_code, LeaderAndEpoch(-1, NO_NODE))
             topics_told: Sequence[_Topic[_PartitionResponse]] = response.topics
             partition = _only_partition(topics_told)
             if partition is None:
                 return None
             endpoint = _find_endpoint(response.node_endpoints, partition.leader_id)
             leader_and_epoch = LeaderAndEpoch(partition.leader_epoch, partition.leader_id, endpoint)
-            return ResponseHeader(0, partition.error_code, leader_and_epoch)
+            return CommonResponse(0, partition.error_code, leader_and_epoch)
 
 
 _RESPONSE_OF: dict[RequestKind, type[m.QuorumResponse]] = {

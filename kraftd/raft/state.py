@@ -232,8 +232,8 @@ class RaftState:
         largest epoch that fits into its field: no leader could be elected any more, not even after a restart
         (D-14).
 
-        Any lower epoch of a voter is accepted in one step: a node whose epoch is far above those of the
-        others raises theirs, and never lowers its own, since it may have voted in it (D-37).
+        Any epoch of a voter below that bound is accepted in one step: a node whose epoch is far above those
+        of the others raises theirs, and never lowers its own, since it may have voted in it (D-37).
         """
         return epoch <= _EPOCH_ALWAYS_PLAUSIBLE or epoch <= self.epoch + _EPOCH_RISE_MAX
 

@@ -49,7 +49,9 @@ class StateChanges:
         elif (
             isinstance(state, Unattached | Candidate | Prospective) and epoch > state.epoch and voted is None
         ) and now.mono_ms < state.deadline_ms < NEVER_MS:
-            deadline_ms = state.deadline_ms  # epoch bumps reset no timer (QS-23)
+            # Node 2 lost node 1 and waits for 900 ms more. If each new epoch of node 3, which cannot win,
+            # made it wait anew, node 2 would never campaign (QS-23).
+            deadline_ms = state.deadline_ms
         raft.transition_to(Unattached(epoch, deadline_ms, leader_id, voted), why)
         self._end_leadership()
         raft.notify_leader_change(leader_id)
@@ -209,7 +211,9 @@ class StateChanges:
 
 
 def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
-    """Return the state to begin with. Only an epoch that the log is ahead of is persisted anew (QS-09)."""
+    """Return the state to begin with (QS-02 to QS-09). Persists nothing; `RaftNode.start` writes the epoch if
+    the log's is newer, or if there was no file.
+    """
     election_ms = now.mono_ms + raft.timing.election_ms(raft.random_source) if raft.may_vote else NEVER_MS
     if raft.log.last_epoch > stored.epoch:
         text = f"the election file knows epoch {stored.epoch}, but the log has epoch {raft.log.last_epoch}"
@@ -227,6 +231,9 @@ def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
         deadline_ms = now.mono_ms + max(1, raft.timing.fetch_timeout_ms)
         return Follower(stored.epoch, leader_id, deadline_ms, voted)
     if voted is not None and voted.matches(raft.me) and raft.may_vote and leader_id == NO_NODE:
+        # Node 1 voted for itself in epoch 4, asked for votes and lost its power. Who granted it one gives it
+        # to nobody else in epoch 4, so it goes on asking in the same epoch: a new one would be no better
+        # (QS-06).
         ballot = Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}))
         raft.attempts = 1
         return Candidate(stored.epoch, raft.me, ballot, now.mono_ms, election_ms)

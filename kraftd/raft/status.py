@@ -2,7 +2,8 @@
 
 Nothing here needs a leader except `DescribeQuorum`, which is Kafka's call and answered by the leader alone.
 
-Follows: DQ-01 to DQ-03, MET-01. Without a leader, `no_leader_reason` tells an operator why there is none.
+Follows: DQ-01 to DQ-03, MET-01. `why_not_following` tells an operator what keeps a node from
+leading and following.
 """
 
 from collections.abc import Sequence
@@ -72,8 +73,8 @@ class QuorumStatus(msgspec.Struct, frozen=True):
     election_attempts: int
     last_contact_ms_ago: int
     """Since the last good fetch from the leader; 0 on the leader, -1 if there was none."""
-    no_leader_reason: str
-    """Empty while a leader is known."""
+    why_not_following: str
+    """Why this node does not follow a leader well; empty if it does, or leads."""
     alarms: tuple[str, ...]
     peers: tuple[PeerStatus, ...]
 
@@ -100,7 +101,7 @@ def describe(raft: RaftState, now: Now) -> QuorumStatus:
         applied_offset=raft.applied_offset,
         election_attempts=raft.attempts,
         last_contact_ms_ago=ago_ms,
-        no_leader_reason=no_leader_reason(raft, now),
+        why_not_following=why_not_following(raft, now),
         alarms=tuple(f"{event}: {text}" for event, text in sorted(raft.alarms.items())),
         peers=tuple(_peers(raft, now)),
     )
@@ -128,8 +129,10 @@ def known_leader(raft: RaftState) -> NodeId:
     return NO_NODE if isinstance(raft.state, Resigned | Unattached) else raft.leader_id
 
 
-def no_leader_reason(raft: RaftState, now: Now) -> str:
-    """Return why this node knows no leader, or does not follow the one it knows; empty if all is well."""
+def why_not_following(raft: RaftState, now: Now) -> str:
+    """Return why this node knows no leader, or does not follow the one it knows, or is not counted; empty
+    if it leads or follows well.
+    """
     state = raft.state
     if not raft.rejoin.is_whole:
         return f"not counted: {raft.rejoin.text}"

@@ -42,7 +42,7 @@ class RandomSource(Protocol):
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """The spans of the protocol, named after Kafka's configuration keys."""
+    """The spans of the protocol. All are named after Kafka's configuration keys but the last two."""
 
     election_timeout_ms: int = 1_000
     fetch_timeout_ms: int = 2_000

@@ -247,8 +247,8 @@ def test_without_a_majority_nobody_leads_and_no_epoch_is_spent() -> None:
     cluster.run(60_000)
     assert cluster.raft_node(1).epoch == 0
     assert isinstance(cluster.raft_node(1).state, Unattached | Prospective)
-    assert "needed" in cluster.raft_node(1).describe(cluster.now(cluster.nodes[1])).no_leader_reason or (
-        "waiting" in cluster.raft_node(1).describe(cluster.now(cluster.nodes[1])).no_leader_reason
+    assert "needed" in cluster.raft_node(1).describe(cluster.now(cluster.nodes[1])).why_not_following or (
+        "waiting" in cluster.raft_node(1).describe(cluster.now(cluster.nodes[1])).why_not_following
     )
 
 

@@ -264,7 +264,7 @@ def test_nodes_that_take_each_other_for_old_copies_say_so_and_what_to_do() -> No
     for _ in range(100):
         cluster.run(100)
         views = [cluster.raft_node(n).describe(cluster.now(cluster.nodes[n])) for n in (1, 2, 3)]
-        assert all(FORGET_PEERS in view.no_leader_reason for view in views), views
+        assert all(FORGET_PEERS in view.why_not_following for view in views), views
     assert cluster.leader is None
     warned = [line for line in cluster.take_trace().splitlines() if "doubtful_voter" in line]
     assert {line.split()[1] for line in warned} == {"1", "2", "3"}
@@ -333,7 +333,7 @@ def test_a_damaged_log_is_not_mended_by_time() -> None:
     cluster.resign(1, to=2)
     cluster.run(5_000)
     assert not cluster.raft_node(3).is_whole
-    assert "byte 17" in cluster.raft_node(3).describe(cluster.now(cluster.nodes[3])).no_leader_reason
+    assert "byte 17" in cluster.raft_node(3).describe(cluster.now(cluster.nodes[3])).why_not_following
     assert isinstance(cluster.raft_node(3).state, Follower)
 
 

@@ -88,7 +88,7 @@ class DescribeNodeResponse(Struct, frozen=True, gc=False):
     alarms: tuple[str, ...] = ()
     """What an operator should look at. ([]string)"""
     no_leader_reason: str | None = None
-    """Why it knows no leader; null if it does. (string)"""
+    """Why it does not follow a leader well; null if it does, or leads. (string)"""
     election_attempts: int = 0
     """Elections it started since it last knew a leader. (int32)"""
     last_contact_ms: int = -1

@@ -252,7 +252,7 @@ ELECTIONS = (
         "Half of the voters are a majority, so each half of four elects a leader of its own.",
         "sim",
         (
-            "kraftd.raft.epoch_states:Ballot.outcome",
+            "kraftd.raft.epoch_states:Ballot.result",
             "majority = majority_of(len(self.voters))",
             "majority = (len(self.voters) + 1) // 2",
         ),

@@ -272,7 +272,7 @@ REPLICATION = (
         "A parked fetch is not answered when the high watermark moves, so followers hear of it half a second late.",
         "tests",
         (
-            "kraftd.raft.leader_state:DelayedFetch.wants_high_watermark",
+            "kraftd.raft.leader_state:PendingFetch.wants_high_watermark",
             "return self.high_watermark < min(high_watermark, self.offset)",
             "return False",
         ),

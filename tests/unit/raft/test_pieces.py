@@ -20,8 +20,8 @@ from kraftd.raft.leader_state import (
     ANONYMOUS_MAX,
     OTHERS_MAX,
     CheckQuorum,
-    DelayedFetch,
     FetchPurgatory,
+    PendingFetch,
     ReplicaState,
 )
 from kraftd.raft.log_mirror import EpochCache, LogMirror, OpenedLog
@@ -289,8 +289,8 @@ def test_check_quorum_starts_again_for_all_once_enough_were_heard() -> None:
 # --- parked fetches -----------------------------------------------------------------------------------------
 
 
-def fetch(handle: int, replica: int = 2, offset: int = 5, known: int = 5, deadline: int = 9) -> DelayedFetch:
-    return DelayedFetch(handle, replica, offset, known, 1, 18, deadline)
+def fetch(handle: int, replica: int = 2, offset: int = 5, known: int = 5, deadline: int = 9) -> PendingFetch:
+    return PendingFetch(handle, replica, offset, known, 1, 18, deadline)
 
 
 @pytest.mark.covers("D-10", "FREQ-07")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftd.errors import InvariantError
-from kraftd.raft.epoch_states import Ballot, Candidate, Outcome
+from kraftd.raft.epoch_states import Ballot, BallotResult, Candidate
 from kraftd.types import ReplicaKey
 
 THREE = Ballot(frozenset({1, 2, 3}), frozenset({1}))
@@ -13,11 +13,11 @@ THREE = Ballot(frozenset({1, 2, 3}), frozenset({1}))
 
 @pytest.mark.covers("VOTE-02", "VOTE-03", "VOTE-04")
 def test_a_ballot_is_won_by_a_majority_and_lost_once_none_is_possible() -> None:
-    assert Ballot(frozenset({1}), frozenset({1})).outcome is Outcome.WON
-    assert THREE.outcome is Outcome.OPEN
-    assert THREE.count(2, granted=True).outcome is Outcome.WON
-    assert THREE.count(2, granted=False).outcome is Outcome.OPEN
-    assert THREE.count(2, granted=False).count(3, granted=False).outcome is Outcome.LOST
+    assert Ballot(frozenset({1}), frozenset({1})).result is BallotResult.WON
+    assert THREE.result is BallotResult.OPEN
+    assert THREE.count(2, granted=True).result is BallotResult.WON
+    assert THREE.count(2, granted=False).result is BallotResult.OPEN
+    assert THREE.count(2, granted=False).count(3, granted=False).result is BallotResult.LOST
 
 
 @pytest.mark.covers("VOTE-09", "VOTE-10")
@@ -33,9 +33,9 @@ def test_repeats_changes_of_mind_and_strangers_change_nothing() -> None:
 @pytest.mark.covers("D-08")
 def test_the_silent_are_not_waited_for_but_may_still_answer() -> None:
     dead = THREE.mark_unreachable(3)
-    assert dead.outcome is Outcome.OPEN
-    assert dead.count(2, granted=False).outcome is Outcome.LOST
-    assert dead.count(2, granted=False).count(3, granted=True).outcome is Outcome.WON
+    assert dead.result is BallotResult.OPEN
+    assert dead.count(2, granted=False).result is BallotResult.LOST
+    assert dead.count(2, granted=False).count(3, granted=True).result is BallotResult.WON
 
 
 @pytest.mark.covers("VOTE-11")
@@ -49,7 +49,7 @@ def test_a_candidate_votes_for_itself_and_is_a_voter() -> None:
 
 
 @given(st.integers(1, 7), st.lists(st.tuples(st.integers(0, 8), st.booleans()), max_size=20))
-def test_the_outcome_agrees_with_a_naive_count(size: int, responses: list[tuple[int, bool]]) -> None:
+def test_the_result_agrees_with_a_naive_count(size: int, responses: list[tuple[int, bool]]) -> None:
     voters = frozenset(range(1, size + 1))
     ballot = Ballot(voters, frozenset({1}))
     first: dict[int, bool] = {1: True}
@@ -58,5 +58,11 @@ def test_the_outcome_agrees_with_a_naive_count(size: int, responses: list[tuple[
         if voter in voters:
             first.setdefault(voter, granted)
     yes, no = sum(first.values()), len(first) - sum(first.values())
-    expected = Outcome.WON if 2 * yes > size else Outcome.LOST if 2 * (size - no) <= size else Outcome.OPEN
-    assert ballot.outcome is expected
+    expected = (
+        BallotResult.WON
+        if 2 * yes > size
+        else BallotResult.LOST
+        if 2 * (size - no) <= size
+        else BallotResult.OPEN
+    )
+    assert ballot.result is expected

@@ -121,7 +121,7 @@ def described_nodes() -> Iterator[Any]:
         for number in range(OBSERVERS_MAX + 10)
     )
     worst = msgspec.structs.replace(
-        view, peers=peers, alarms=tuple(f"{n}: {words}" for n in range(1_000)), no_leader_reason=words
+        view, peers=peers, alarms=tuple(f"{n}: {words}" for n in range(1_000)), why_not_following=words
     )
     status, _ = status_of(lone)
     status._raft_node = SimpleNamespace(describe=lambda _: worst)
