@@ -14,7 +14,7 @@ knows nothing of controller and metadata); import-linter and `tests/test_project
     logtools    questions to a log on a disk: state, history, what differs, is it whole; no daemon, no Spark
     net         asyncio protocols, the handshake           storage    segments, election file, recovery
     -------------------------- from here on: no clock, no random, no I/O, no await ---------------------------
-    audit       invariants of a whole quorum, and the one-line trace of every event and effect
+    audit       invariants of a whole quorum and of where replicas are; the one-line trace of every event
     raft        the quorum: events in, effects out         broker     replica manager (still empty)
     controller  requests to records, and responses; Kafka's QuorumController
     metadata    the image: `apply`, `diff`, `to_records`, a hash that every reader can compute; all that is
@@ -32,6 +32,9 @@ Where things happen:
     a leader hands over                    raft/resignation.py
     the voter set is kept                  raft/voters.py
     what becomes of a broker is decided    controller/brokers/registration.py, heartbeats.py
+    a silent broker is fenced              controller/timers.py
+    a partition's leader is elected        controller/partitions/election.py
+    a topic is created                     controller/topics/creating.py
     a change of configs is decided         controller/configs/configuration_control.py
     a record changes the image             metadata/parts/, a module for each kind of entity
     a torn tail is cut                     storage/recovery.py; found by storage/log_scan.py
@@ -48,8 +51,8 @@ The words: `docs/glossary.md`. Ids such as VOTE-31 or HWM-02 are behaviours of K
 with what happens and when, in `tests/conformance/behaviours.toml`. Q-07 and its kin are quirks of Kafka's
 code: their entries there say what kraftd does instead.
 
-The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too. D-19 to D-36 are kept
-for what is not here yet.
+The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too. D-19 to D-34 are kept
+for snapshots, changes of the voters and repair, which are not here yet.
 
     D-01  Two clocks: deadlines read the monotonic one, record timestamps the wall; a stalled loop gets
           one more turn before it accuses the leader.
@@ -76,6 +79,12 @@ for what is not here yet.
     D-16  One turn of the loop: all frames, one drain, one write, one flush, joined replies.
     D-17  Storage is synchronous and thread-free; only runtime and net know loops and threads.
     D-18  Whole batches are applied, in order; the image's hash is a sum kept as it changes.
+    D-35  What grows with partitions is decided in slices, some ten milliseconds each, and the record that
+    says
+          "done" is the last. What raises leaves out the one partition or broker that it was about; it is
+          repeated, and an alarm until it succeeds.
+    D-36  The first byte behind a connection's first length chooses its codec for good: Kafka's or msgpack. On
+          Kafka's, requests are answered in their order, and only what is served is advertised.
     D-37  Who speaks for a voter proves it with a nonce that was told at the voter's configured address.
           Before that nothing changes: no epoch, no count, no durable byte.
     D-38  Strangers, clients, observers and voters have budgets of work; who is over it is not read. Nothing
@@ -89,5 +98,6 @@ within a millisecond, with the next records if there are any, not with their nex
 leadership can be handed to a named voter (D-09); a wiped or restored voter is recognised before it can vote
 a second time (D-06); `kraftctl` refuses config names that no broker knows.
 
-Not here yet: snapshots and log truncation by them, changing voters, topics and brokers, TLS.
+Not here yet: snapshots and log truncation by them, changing voters, ACLs, quotas, SCRAM credentials,
+delegation tokens, feature updates, TLS.
 """

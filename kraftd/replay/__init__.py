@@ -1,6 +1,6 @@
 """Replay of metadata logs with Spark: what controllers wrote, as tables, an image and a report.
 
-A run (`job`) makes three trips, each with a folder of its own:
+A run (`job`) works in three steps, each a package:
 
 * `source`: files to rows. Headers of batches, slices of files, records decoded in bulk.
 * `image`: rows to the cluster's state at a point, in shards that are folded side by side.

@@ -8,9 +8,11 @@ its own line and from those below it:
     controller_server                 builds the parts of a node and connects them
     node_status  observability        what a node tells about itself; its log lines
     event_status                      what its controller is doing
-    network  request_router           frames to events, effects to frames; each request to its handler
+    network                           frames to events, effects to frames
     controller_apis  log_export       what clients ask of the controller and the node; copies of its log
-    kafka_apis                        what is served on Kafka's wire
+    kafka_apis  envelopes             what is served on Kafka's wire alone; what brokers forward
+    request_router                    each request to its handler
+    registration_manager              registers this controller with the active one
     guard  applier  committed_log     is the directory still ours; committed batches to the state machine
     store                             the effects that touch the disk
     driver  effect_executor           the turns of the loop; the effects of each event, in order

@@ -4,8 +4,8 @@ Entered through `RaftMetrics`, which is told of appends, commits, flushes and st
 `metrics` line and the Prometheus page. Averages and rates cover the last 30 to 60 seconds, as Kafka's do: two
 windows of 30 s, of which the older one is dropped as a whole.
 
-Not here: how they are shown (`observability`, `http_server`), and what can be read off the raft node
-(`node_status`).
+Not here: what can be read off the raft node. `node_status` puts both together, for the `metrics` line and the
+Prometheus page.
 """
 
 from collections import deque

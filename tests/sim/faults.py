@@ -1,9 +1,9 @@
-"""All that can go wrong in a simulated cluster. A seed draws which it has, and how often (`fault_schedule`).
+"""All that can go wrong with the nodes of a simulated cluster. A seed draws which of it (`fault_schedule`).
 
 By what breaks: `fault_network`, `fault_machines`, `fault_disks`, `fault_strangers`, `fault_impostors`; two of
-them at a time: `fault_meetings`.
-Clients that repeat a write whose outcome they do not know are in `clients`, and are part of every seed's
-shape.
+them at a time: `fault_meetings`. What goes wrong with brokers is not in this table (`fault_brokers`): it is
+drawn apart, by seeds that have brokers. Clients that repeat a write whose outcome they do not know are in
+`clients`, and are part of every seed's shape.
 """
 
 from tests.sim.fault_base import Fault

@@ -101,6 +101,7 @@ def many(world, count=10):
 
 
 @pytest.mark.usefixtures("small_slices")
+@pytest.mark.covers("D-35")
 def test_fencing_goes_slice_by_slice_and_the_brokers_own_record_is_the_last(world):
     world.up(5, 6)
     many(world)
@@ -194,6 +195,7 @@ def raising(monkeypatch, partition_id):
     monkeypatch.setattr(PartitionChanges, "_change", fail)
 
 
+@pytest.mark.covers("D-35")
 def test_a_partition_that_cannot_be_decided_is_left_out_alarmed_and_done_later(world, monkeypatch):
     world.up(5, 6)
     topic = many(world, 3)
@@ -213,6 +215,7 @@ def test_a_partition_that_cannot_be_decided_is_left_out_alarmed_and_done_later(w
     assert world.partition(topic, 1).leader == 6
 
 
+@pytest.mark.covers("D-35")
 def test_a_broker_that_cannot_be_fenced_costs_nobody_else_anything(world, monkeypatch):
     world.up(5, 6, 7)
     fence = timers.fence

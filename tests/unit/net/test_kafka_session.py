@@ -55,6 +55,7 @@ async def test_a_client_of_kafkas_wire_is_served_without_a_greeting() -> None:
         assert await client.receive(m.FetchRequest.API_KEY) == (7, m.FetchResponse(session_id=5))
 
 
+@pytest.mark.covers("D-36")
 async def test_requests_are_answered_one_at_a_time_in_their_order() -> None:
     """Kafka's clients close on a response of another order; a parked Fetch holds up what follows it."""
     node = serving()
@@ -161,6 +162,7 @@ async def test_no_request_is_longer_than_the_configuration_allows(limit: int, si
     assert f"1 to {limit} are accepted" in await told_of(node, long_frame(size), asks_first=True)
 
 
+@pytest.mark.covers("D-36")
 async def test_a_connection_keeps_the_encoding_of_its_first_frame() -> None:
     node = serving()
     async with running(node):
