@@ -117,7 +117,7 @@ def _measure(home: str, what: str, cores: int) -> None:
     from kraftd.logtools.node_files import find_fleet
     from kraftd.replay.data_source import write_rows
     from kraftd.replay.session import session
-    from kraftd.replay.source.slices import UNJUDGED, plan_node, shares
+    from kraftd.replay.source.pieces import UNJUDGED, plan_node, shares
     from kraftd.replay.table_parts import make_directories
     from kraftd.replay.writing import Share, write_share
 
@@ -133,8 +133,8 @@ def _measure(home: str, what: str, cores: int) -> None:
         else:
             make_directories(out)
             (node,) = find_fleet([home])[0]
-            slices = list(plan_node(node, UNJUDGED))
-            divided = shares(slices, spark.sparkContext.defaultParallelism)
+            pieces = list(plan_node(node, UNJUDGED))
+            divided = shares(pieces, spark.sparkContext.defaultParallelism)
             tasks = [Share(str(number), tuple(share)) for number, share in enumerate(divided)]
             work = partial(write_share, out=out, show_secrets=False)
             spark.sparkContext.parallelize(tasks, len(tasks)).map(work).count()

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kraftd.controller.context import NO_CLIENT, Context, Settings
+from kraftd.controller.context import NO_CLIENT, Context, ControllerSettings
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.types import Now
@@ -15,7 +15,7 @@ _PLAIN = Context(
     version=0,
     next_offset=0,
     sessions=BrokerSessions(timeout_ms=9_000),
-    settings=Settings(),
+    settings=ControllerSettings(),
     client=NO_CLIENT,
     seed=0,
 )

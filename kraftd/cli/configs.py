@@ -25,8 +25,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
+from msgspec.structs import replace
 
-from kraftd.cli.active_controller import ask_either, ask_kraftd
+from kraftd.cli.active_controller import ask_either
 from kraftd.cli.client import Connection, KafkaConnection, LostError, raise_for
 from kraftd.cli.failures import RefusedError, UnknownOutcomeError, UsageError
 from kraftd.cli.options import (
@@ -40,6 +41,7 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.output import columns, emit, note
+from kraftd.cli.pages import REQUEST_TIMEOUT_MS, Listing, ask_pages
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
@@ -77,8 +79,6 @@ SOURCES = {
     5: "DEFAULT_CONFIG",
 }
 """Kafka's names of its numbers, widest last."""
-
-REQUEST_TIMEOUT_MS = 5_000
 
 _MADE = "the change was made, and is committed"
 
@@ -278,50 +278,29 @@ def _halves(
 def list_all(bootstrap: Sequence[Endpoint], timeout_ms: int, resource: str | None = None) -> list[Row]:
     """Every config of the cluster default and of brokers, or of one of these; the schema of `list`."""
     begin = None if resource is None else ListConfigsRequestCursor(ResourceType.BROKER, resource, "")
-    listing = _Listing(begin, resource)
-    # A request that is sent again, to the next leader perhaps, goes on behind the last page that came.
-    ask_kraftd(
-        bootstrap,
-        lambda leader: listing.go_on(leader, min(timeout_ms, REQUEST_TIMEOUT_MS)),
-        timeout_ms,
-        "list of configs",
-    )
-    return [_listed(entry) for entry in sorted(listing.entries, key=_entry_order)]
+    entries: list[ListConfigsResponseEntry] = []
+
+    def take(request: ListConfigsRequest, response: ListConfigsResponse) -> ListConfigsRequest | None:
+        mine = [entry for entry in response.entries if resource in (None, entry.resource_name)]
+        entries.extend(mine)
+        following = response.next_cursor
+        if following is None or len(mine) < len(response.entries):
+            return None
+        cursor = ListConfigsRequestCursor(following.resource_type, following.resource_name, following.name)
+        return replace(request, cursor=cursor)
+
+    first = ListConfigsRequest(resource_type=ResourceType.BROKER, cursor=begin)
+    listing = Listing("list of configs", ListConfigsResponse, take, _comes_after)
+    ask_pages(bootstrap, first, listing, timeout_ms)
+    return [_listed(entry) for entry in sorted(entries, key=_entry_order)]
 
 
-class _Listing:
-    """The pages of a listing that have come."""
-
-    def __init__(self, begin: ListConfigsRequestCursor | None, resource: str | None) -> None:
-        self.entries: list[ListConfigsResponseEntry] = []
-        self._cursor = begin
-        self._resource = resource
-
-    def go_on(self, leader: Connection, timeout_ms: int) -> None:
-        """Ask for page after page, to the last."""
-        while self._take_page(leader, timeout_ms):
-            pass
-
-    def _take_page(self, leader: Connection, timeout_ms: int) -> bool:
-        request = ListConfigsRequest(resource_type=ResourceType.BROKER, cursor=self._cursor)
-        response = leader.call(request, ListConfigsResponse, timeout_ms)
-        raise_for(response.error_code, response.error_message, "the configs cannot be read")
-        wanted = self._resource
-        mine = [entry for entry in response.entries if wanted in (None, entry.resource_name)]
-        self.entries += mine
-        if response.next_cursor is None or len(mine) < len(response.entries):
-            return False
-        next_cursor = ListConfigsRequestCursor(
-            response.next_cursor.resource_type, response.next_cursor.resource_name, response.next_cursor.name
-        )
-        if self._cursor is not None and _place(next_cursor) <= _place(self._cursor):
-            raise RefusedError(f"{leader.endpoint}: its next page of configs does not come after the last")
-        self._cursor = next_cursor
-        return True
+def _comes_after(following: ListConfigsRequest, request: ListConfigsRequest) -> bool:
+    return request.cursor is None or _place(following.cursor) > _place(request.cursor)
 
 
-def _place(cursor: ListConfigsRequestCursor) -> tuple[int, str, str]:
-    return cursor.resource_type, cursor.resource_name, cursor.name
+def _place(cursor: ListConfigsRequestCursor | None) -> tuple[int, str, str]:
+    return (-1, "", "") if cursor is None else (cursor.resource_type, cursor.resource_name, cursor.name)
 
 
 def check_names(names: Sequence[str], force: bool) -> None:

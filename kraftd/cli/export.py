@@ -2,9 +2,9 @@
 
 NODE is a node id or host:port of a running node, DIR a directory, live or not. OUT appears complete or not
 at all; its `manifest.json` says what it stands for and how to check it. The copy is consistent although the
-node runs on: the epoch file is taken first and the election last, so neither knows less than the log needs; a
-batch that was still being written is left out; and at the end the last batch is read once more, since if it
-is still there, nothing before it was replaced.
+node runs on: `leader-epoch-checkpoint` is taken first and the election last, so neither knows less than the
+log needs; a batch that was still being written is left out; and at the end the last batch is read once more,
+since if it is still there, nothing before it was replaced.
 
 Schema: out, source, cluster_id, node_id, epoch, leader_id, high_watermark (-1 unknown: a directory does not
     tell), log_start_offset, log_end_offset, files (count), size_bytes, problems (texts).
@@ -36,6 +36,7 @@ from kraftd.cli.output import emit, labels, to_json
 from kraftd.cli.survey import survey, unreachable_text
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.logtools.integrity import Finding, examine
+from kraftd.logtools.manifest import MANIFEST, MANIFEST_FORMAT
 from kraftd.logtools.node_files import NodeFiles, describe
 from kraftd.protocol.messages import (
     ExportChunkRequest,
@@ -50,8 +51,6 @@ from kraftd.types import Election, EpochEntry, Offset, uuid_text
 
 app = typer.Typer()
 
-MANIFEST = "manifest.json"
-FORMAT = 1
 CHUNK_BYTES = 4 << 20
 ATTEMPTS = 3
 REQUEST_TIMEOUT_MS = 10_000
@@ -416,7 +415,7 @@ def _manifest(
             {"name": file.name, "size_bytes": path.stat().st_size, "crc32c": f"{_checksum(path):08x}"}
         )
     return {
-        "format": FORMAT,
+        "format": MANIFEST_FORMAT,
         "cluster_id": properties.cluster_id,
         "node_id": -1 if properties.node_id is None else properties.node_id,
         "directory_id": None if properties.directory_id is None else uuid_text(properties.directory_id),

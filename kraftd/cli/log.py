@@ -8,10 +8,11 @@ Schema of `-o json` (one object a line) and `-o yaml`, told apart by `kind`:
     file: file, type (segment, snapshot, bootstrap), offset (where a segment starts or a snapshot ends; -1
         unknown), epoch (of a snapshot; -1 otherwise)
     batch: file, position, base_offset, last_offset, count, epoch, is_control, is_transactional, timestamp
-        (the newest, in ms), size_bytes, magic, compression, crc, is_valid, fault (text or null)
+        (the newest, in ms), size_bytes, magic, compression, crc, is_valid, problem (text or
+        null)
     record: file, position (of its batch), offset, timestamp, epoch, is_control, type, version, data (object
-        or null), key_size, value_size, is_valid, fault (text or null)
-    fault: file, position, size_bytes, offset (where the log should go on), reason, is_torn
+        or null), key_size, value_size, is_valid, problem (text or null)
+    problem: file, position, size_bytes, offset (where the log should go on), reason, is_torn
 Kinds that this program does not know yet have their body in hexadecimal as `data.raw`.
 
 Follows: the text of DumpLogSegments with `--cluster-metadata-decoder`.
@@ -240,7 +241,7 @@ def data_of(item: Item) -> Json:
             return _entry_data(item)
         case Problem():
             return {
-                "kind": "fault",
+                "kind": "problem",
                 "file": f"{item.directory}/{item.file}",
                 "position": item.position_bytes,
                 "size_bytes": item.size_bytes,
@@ -270,7 +271,7 @@ def _batch_data(batch: Batch) -> Json:
         "compression": _compression(view.attributes),
         "crc": view.crc,
         "is_valid": batch.problem is None,
-        "fault": batch.problem and batch.problem.what,
+        "problem": batch.problem and batch.problem.what,
     }
 
 
@@ -289,7 +290,7 @@ def _entry_data(entry: DumpedRecord) -> Json:
         "key_size": _size(entry.record.key),
         "value_size": _size(entry.record.value),
         "is_valid": entry.batch.problem is None and entry.problem is None,
-        "fault": entry.problem,
+        "problem": entry.problem,
     }
 
 

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kraftd.cli.failures import CommandError, ExitCode
-from kraftd.cli.options import BOOTSTRAP_VARIABLE, OutputOption, Settings
+from kraftd.cli.options import BOOTSTRAP_VARIABLE, GlobalOptions, OutputOption
 from kraftd.cli.output import Format, write
 from kraftd.cli.streams import LostOutputError, ending, take_over
 from kraftd.errors import KraftdError
@@ -114,7 +114,7 @@ def kraftctl(
     ] = False,
 ) -> None:
     """Look after a kraftd quorum: its nodes, its log, and the files it leaves on disk."""
-    context.obj = Settings(output or Format.TABLE, bootstrap or "")
+    context.obj = GlobalOptions(output or Format.TABLE, bootstrap or "")
     if context.invoked_subcommand is None:
         context.get_help()  # prints it
         raise typer.Exit(ExitCode.USAGE)

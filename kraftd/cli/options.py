@@ -37,7 +37,7 @@ TimeoutOption: TypeAlias = Annotated[
 ]
 
 
-class Settings(msgspec.Struct, frozen=True):
+class GlobalOptions(msgspec.Struct, frozen=True):
     """What was said before the command."""
 
     output: Format = Format.TABLE
@@ -46,7 +46,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 def output_of(context: typer.Context, output: Format | None) -> Format:
     """The format to answer in."""
-    return output or _settings(context).output
+    return output or _global_options(context).output
 
 
 def bootstrap_of(context: typer.Context, bootstrap: str | None) -> tuple[Endpoint, ...]:
@@ -55,7 +55,7 @@ def bootstrap_of(context: typer.Context, bootstrap: str | None) -> tuple[Endpoin
     Raises:
         UsageError: None was named, or one of them is not `host:port`.
     """
-    text = bootstrap or _settings(context).bootstrap
+    text = bootstrap or _global_options(context).bootstrap
     if not text:
         raise UsageError(
             f"no node to ask; name one with --bootstrap-controller host:port or in {BOOTSTRAP_VARIABLE}"
@@ -115,6 +115,6 @@ def parse_node(text: str) -> Endpoint:
     return endpoint
 
 
-def _settings(context: typer.Context) -> Settings:
+def _global_options(context: typer.Context) -> GlobalOptions:
     settings = context.find_root().obj
-    return settings if isinstance(settings, Settings) else Settings()
+    return settings if isinstance(settings, GlobalOptions) else GlobalOptions()

@@ -46,8 +46,9 @@ def ask_pages(bootstrap: Sequence[Endpoint], first: Any, listing: Listing[Respon
             raise_for(response.error_code, response.error_message, f"{listing.what} cannot be read")
             following = listing.take(request, response)
             if following is not None and not listing.comes_after(following, request):
-                text = f"its next page of {listing.what} does not come after the last"
-                raise RefusedError(f"{leader.endpoint}: {text}")
+                raise RefusedError(
+                    f"{leader.endpoint}: {listing.what}: the next page does not come after the last"
+                )
             request = following
 
     ask_kraftd(bootstrap, go_on, timeout_ms, listing.what)

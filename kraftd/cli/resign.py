@@ -176,11 +176,11 @@ def _watch(found: Survey, old_epoch: Epoch, watch_ms: int) -> tuple[NodeId, Epoc
     for view in found.reachable:
         if view.connection:
             threading.Thread(target=follow, args=(view.connection,), daemon=True).start()
-    election = _Election(found.voters, old_epoch)
+    watch = _NewLeaderWatch(found.voters, old_epoch)
     deadline = time.monotonic() + watch_ms / 1_000
     try:
         while (left_s := deadline - time.monotonic()) > 0:
-            winner = election.record(responses.get(timeout=left_s), time.monotonic())
+            winner = watch.record(responses.get(timeout=left_s), time.monotonic())
             if winner is not None:
                 return winner
     except queue.Empty:
@@ -190,7 +190,7 @@ def _watch(found: Survey, old_epoch: Epoch, watch_ms: int) -> tuple[NodeId, Epoc
     return None
 
 
-class _Election:
+class _NewLeaderWatch:
     """Who leads after the hand-over, by what the voters say."""
 
     def __init__(self, voters: frozenset[NodeId], old_epoch: Epoch) -> None:

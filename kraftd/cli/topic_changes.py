@@ -54,7 +54,7 @@ class Wanted(msgspec.Struct, frozen=True):
     validate_only: bool = False
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class TopicsOutcome(msgspec.Struct, frozen=True):
     """What became of the topics of one request."""
 
     rows: tuple[Row, ...]
@@ -74,11 +74,13 @@ class Outcome(msgspec.Struct, frozen=True):
         raise type(worst)("; ".join(map(str, self.failures)))
 
 
-def create(bootstrap: Sequence[Endpoint], names: Sequence[str], wanted: Wanted, timeout_ms: int) -> Outcome:
+def create(
+    bootstrap: Sequence[Endpoint], names: Sequence[str], wanted: Wanted, timeout_ms: int
+) -> TopicsOutcome:
     """Create topics that are all alike."""
     request = _create_request(names, wanted, min(timeout_ms, REQUEST_TIMEOUT_MS))
 
-    def ask(controller: KafkaConnection) -> Outcome:
+    def ask(controller: KafkaConnection) -> TopicsOutcome:
         response = _call(controller, request, CreateTopicsResponse, names, request.timeout_ms)
         found = {result.name: result for result in response.topics}
         return _outcome(names, found, lambda name: _created(found[name], wanted), "created")
@@ -120,12 +122,12 @@ def _created(result: CreateTopicsResponseCreatableTopicResult, wanted: Wanted) -
 
 def delete(
     bootstrap: Sequence[Endpoint], names: Sequence[str], topic_ids: Sequence[Uuid], timeout_ms: int
-) -> Outcome:
+) -> TopicsOutcome:
     """Delete topics, by name or by id."""
     request_timeout_ms = min(timeout_ms, REQUEST_TIMEOUT_MS)
     wanted = [*names, *map(uuid_text, topic_ids)]
 
-    def ask(controller: KafkaConnection) -> Outcome:
+    def ask(controller: KafkaConnection) -> TopicsOutcome:
         request = _delete_request(controller, names, topic_ids, request_timeout_ms)
         response = _call(controller, request, DeleteTopicsResponse, wanted, request_timeout_ms)
         found = {**{uuid_text(each.topic_id): each for each in response.responses}}
@@ -167,7 +169,7 @@ def _call(
 
 def _outcome(
     names: Sequence[str], found: Mapping[str, _Result], row: Callable[[str], Row], done: str
-) -> Outcome:
+) -> TopicsOutcome:
     """Sort the topics into those that were done and those that were not.
 
     Raises:
@@ -185,7 +187,7 @@ def _outcome(
             failures.append(_failure(name, result, done))
     if not rows and all(isinstance(error, UnhealthyError) for error in failures):
         raise failures[0]
-    return Outcome(tuple(rows), tuple(failures))
+    return TopicsOutcome(tuple(rows), tuple(failures))
 
 
 def _failure(name: str, result: _Result, done: str) -> CommandError:

@@ -35,7 +35,7 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.output import columns, emit, id_text, labels
-from kraftd.cli.topic_changes import Outcome, Wanted, parse_assignments
+from kraftd.cli.topic_changes import TopicsOutcome, Wanted, parse_assignments
 from kraftd.cli.topic_pages import describe_topics, list_topics
 from kraftd.metadata.views import ids_text
 from kraftd.types import Uuid, parse_uuid
@@ -174,7 +174,7 @@ def delete_command(
 def _tell(
     context: typer.Context,
     output: Any,
-    outcome: Outcome,
+    outcome: TopicsOutcome,
     done: str,
     table: Callable[[Sequence[Row]], str],
 ) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kraftd.controller.context import NO_CLIENT, Client, Context, Settings
+from kraftd.controller.context import NO_CLIENT, Client, Context, ControllerSettings
 from kraftd.controller.decisions import (
     AfterWrite,
     Decision,
@@ -58,7 +58,7 @@ class ActiveController:
         image: MetadataImage,
         applied_offset: Offset,
         *,
-        settings: Settings,
+        settings: ControllerSettings,
         operations: Mapping[type[Any], WriteOperation[Any]],
         sessions: BrokerSessions,
         lines: list[LogLine],

@@ -34,7 +34,7 @@ NO_CLIENT: Final = Client()
 """For what the controller does by itself."""
 
 
-class Settings(msgspec.Struct, frozen=True):
+class ControllerSettings(msgspec.Struct, frozen=True):
     """What a controller knows of itself and its configuration file: Kafka's names and defaults."""
 
     node_id: NodeId = NO_NODE
@@ -64,7 +64,7 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     next_offset: Offset
     """A lower bound of the offset of the first record decided here, above that of every record before it."""
     sessions: BrokerSessions
-    settings: Settings
+    settings: ControllerSettings
     client: Client
     seed: int
     """Random, another one for each decision: for placement and ids."""
@@ -80,4 +80,4 @@ class ReadContext(msgspec.Struct, frozen=True, gc=False):
     sessions: BrokerSessions
     now: Now
     """When the request came in; a session may be newer."""
-    settings: Settings = Settings()
+    settings: ControllerSettings = ControllerSettings()

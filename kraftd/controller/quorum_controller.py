@@ -26,7 +26,7 @@ from kraftd.controller.activation import activation_records
 from kraftd.controller.active_controller import ActiveController
 from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.committed_records import apply_values, check_known
-from kraftd.controller.context import NO_CLIENT, Client, ReadContext, Settings
+from kraftd.controller.context import NO_CLIENT, Client, ControllerSettings, ReadContext
 from kraftd.controller.decisions import (
     NOT_ACTIVE_YET,
     TOO_LATE,
@@ -62,7 +62,7 @@ ACTIVATE = "Activate"
 NO_OP = "NoOp"
 """Kinds of writes that no request asked for; the kind of a request is its name."""
 
-_DEFAULTS = Settings()
+_DEFAULTS = ControllerSettings()
 
 _SEEDS_BITS = 64
 """A leadership makes fewer decisions than this many bits can count, so no two share a seed."""
@@ -81,7 +81,7 @@ class QuorumController:
         me: ControllerRegistration,
         bootstrap: Sequence[AnyRecord],
         max_idle_interval_ms: int = 500,
-        settings: Settings = _DEFAULTS,
+        settings: ControllerSettings = _DEFAULTS,
         operations: Sequence[Operation] = OPERATIONS,
     ) -> None:
         self._me = me
@@ -145,7 +145,7 @@ class QuorumController:
         }
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ControllerSettings:
         """What its configuration file says."""
         return self._settings
 

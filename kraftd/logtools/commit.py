@@ -16,7 +16,7 @@ no majority; or they sit where a committed record differs.
 not hold it may still overwrite it (Raft's figure 8).
 
 The whole of a log's judgement is two bounds, so it costs nothing per record. Pure; the headers come from
-`kraftd.replay.cluster_survey`, the comparisons from `comparison`. What one directory proves by itself is in
+`kraftd.replay.cluster_scan`, the comparisons from `comparison`. What one directory proves by itself is in
 `proofs_of`, for whoever has no other.
 
 Differs from the plain majority rule: the snapshot and the every-voter rule are added, both sound without

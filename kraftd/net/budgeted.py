@@ -172,7 +172,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if self._next is None and not reader.waiting_bytes and self._parked is None:
             try:
                 frame = reader.whole(data)
-            except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+            except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
                 self.fail("cutting frames", error)
                 return
             if frame is not None and self.is_open:
@@ -301,7 +301,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """The next frame; None if it is not complete, or if it is malformed, which closes the connection."""
         try:
             frame = self._reader.take()
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             self.fail("cutting frames", error)
             return None
         if frame is not None:
@@ -340,7 +340,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if self._in_flight >= limits.REQUESTS_IN_FLIGHT_MAX and not self._is_held:
             self._is_held = True
             self.hold_reading()
-        # The end of the boundary: what is raised here ends the process (D-17).
+        # The end of the wire boundary: what is raised here ends the process (D-17).
         self._handler.request_received(self, request)
 
     def _park(self) -> None:
@@ -391,7 +391,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             )
             self.tally.malformed += 1
             self.close(f"no response in version {api_version}")
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             self.fail("encoding a response", error)
         else:
             self.write_response(frame)

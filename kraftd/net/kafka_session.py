@@ -88,7 +88,7 @@ class KafkaSession:
                 connection.fail("decoding a request", error)
                 return
             connection.write_response(KAFKA.encode_response(0, error.correlation_id, _UNSUPPORTED))
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             connection.fail("decoding a request", error)
         else:
             connection.dispatch(request)

@@ -183,7 +183,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
             return
         try:
             frames = self._reader.feed(data)
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             self.fail("cutting frames", error)
             return
         try:
@@ -221,7 +221,7 @@ class OutboundConnection(FrameConnection, asyncio.Protocol):
                 return
             response = undecoded.decode(expected)
             refusal = self._refusal_of(response) if self._handshake_response is None else None
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             self.fail("reading a response", error)
             return
         correlation_id = undecoded.correlation_id

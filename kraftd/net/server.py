@@ -281,7 +281,7 @@ class InboundConnection(BudgetedConnection):
             if self._lane.long_responses and self.must_park(frame):
                 return
             request = self.codec.decode_request(frame)
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             self._undecodable(error)
             return
         kind = type(request.message)
@@ -315,7 +315,7 @@ class InboundConnection(BudgetedConnection):
         try:
             if self.codec.peek_api_key(frame) == ShowNonceRequest.API_KEY:
                 return False
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             self.fail("decoding a request", error)
             return True
         waiting.append(frame)
@@ -359,7 +359,7 @@ class InboundConnection(BudgetedConnection):
             return
         try:
             request = self.codec.decode_request(frame)
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             self._undecodable(error)
             return
         if isinstance(request.message, ApiVersionsRequest):
@@ -387,7 +387,7 @@ class InboundConnection(BudgetedConnection):
         try:
             refusal = refusal_of(greeting, server.identity)
             response = server.identity.response(must_show=is_voters and not greeting.challenge)
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             self.fail("judging a greeting", error)
             return
         if refusal is None and greeting.challenge and not is_voters:
@@ -435,7 +435,7 @@ class InboundConnection(BudgetedConnection):
         self._asked_versions = True
         try:
             frame = self.codec.encode_response_of(_api_versions(self.codec, version, error), correlation_id)
-        except Exception as trouble:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as trouble:  # noqa: BLE001 - wire boundary (D-38)
             self.fail("encoding a response", trouble)
         else:
             self.write_response(frame)

@@ -12,7 +12,7 @@ option: without `body` no record is decoded, and without `commit_status` nothing
 gives raw values and bodies as they are, `partitionBytes` is a task's share.
 
 Planning surveys the clusters (headers and control records only), so that every row carries its commit status,
-and cuts the files into slices of whole batches (`slices`). Reading yields Arrow record batches, which Spark
+and cuts the files into pieces of whole batches (`pieces`). Reading yields Arrow record batches, which Spark
 takes without a detour over Python objects. Files must be readable under the same path by the driver and the
 workers, as on one machine or a shared mount.
 
@@ -33,12 +33,12 @@ from pyspark.sql.types import StructType
 
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.node_files import by_cluster, find_fleet
-from kraftd.replay.cluster_survey import survey_clusters
+from kraftd.replay.cluster_scan import survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.source.columns import SCHEMA, chosen
 from kraftd.replay.source.decode import Decoder
 from kraftd.replay.source.filters import pushed
-from kraftd.replay.source.slices import EVERYTHING, PARTITION_BYTES, UNJUDGED, Slice, pack, plan_node, shares
+from kraftd.replay.source.pieces import EVERYTHING, PARTITION_BYTES, UNJUDGED, Piece, pack, plan_node, shares
 from kraftd.replay.table_parts import write_file
 
 if TYPE_CHECKING:
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
 COMMIT_STATUS = "commit_status"
 
 
-class Slices(InputPartition):
+class Pieces(InputPartition):
     """What one task reads."""
 
-    def __init__(self, slices: Sequence[Slice]) -> None:
+    def __init__(self, pieces: Sequence[Piece]) -> None:
         super().__init__(None)
-        self.encoded = msgspec.msgpack.encode(slices)
+        self.encoded = msgspec.msgpack.encode(pieces)
 
     @property
-    def slices(self) -> list[Slice]:
-        """The slices, decoded: plain bytes travel better than our classes."""
-        return msgspec.msgpack.decode(self.encoded, type=list[Slice])
+    def pieces(self) -> list[Piece]:
+        """The pieces, decoded: plain bytes travel better than our classes."""
+        return msgspec.msgpack.decode(self.encoded, type=list[Piece])
 
 
 class KraftDataSource(DataSource):
@@ -110,11 +110,11 @@ class KraftReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Cut everything into tasks' shares."""
-        return [Slices(share) for share in pack(self.slices(), self.partition_bytes)]
+        return [Pieces(share) for share in pack(self.pieces(), self.partition_bytes)]
 
-    def slices(self) -> list[Slice]:
+    def pieces(self) -> list[Piece]:
         """Everything, in the order of nodes, files and positions."""
-        slices: list[Slice] = []
+        pieces: list[Piece] = []
         fleet, lost = find_fleet(self.paths)
         for problem in lost:
             raise UnanswerableError(problem)
@@ -125,14 +125,14 @@ class KraftReader(DataSourceReader):
             else:
                 judged = [(node, UNJUDGED) for node in nodes]
             for node, bounds in judged:
-                slices += plan_node(node, bounds, self.partition_bytes, self.wanted)
-        return slices
+                pieces += plan_node(node, bounds, self.partition_bytes, self.wanted)
+        return pieces
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode one task's share."""
-        if isinstance(partition, Slices):
+        if isinstance(partition, Pieces):
             decoder = Decoder(chosen(self.columns), self.wanted, show_secrets=self.show_secrets)
-            yield from decoder.rows(partition.slices)
+            yield from decoder.rows(partition.pieces)
 
 
 class FilteringReader(KraftReader):
@@ -169,8 +169,8 @@ def write_rows(
     """
     schema = _chosen(columns)
     context = spark.sparkContext
-    slices = KraftReader(paths, columns).slices()
-    tasks = [*enumerate(shares(slices, context.defaultParallelism))]
+    pieces = KraftReader(paths, columns).pieces()
+    tasks = [*enumerate(shares(pieces, context.defaultParallelism))]
     target = Path(out)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ def write_rows(
         raise ReplayError(f"{target}: cannot be made a directory: {error.strerror}") from error
     write_file(target, "none", schema, ())  # no rows have columns, too
 
-    def write(task: tuple[int, list[Slice]]) -> int:
+    def write(task: tuple[int, list[Piece]]) -> int:
         rows = Decoder(schema, show_secrets=show_secrets).rows(task[1])
         return write_file(target, f"{task[0]:06d}", schema, rows)
 

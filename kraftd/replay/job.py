@@ -1,7 +1,7 @@
 """Replay metadata logs with Spark: from directories to Parquet tables and a report.
 
 `run` is the whole of it; `kraftctl replay` and `spark-submit` both call it. Each step is one Spark stage or
-two: clusters are surveyed, one task each (`cluster_survey`: headers, control records, what is committed, up
+two: clusters are surveyed, one task each (`cluster_scan`: headers, control records, what is committed, up
 to where to fold); records are decoded into tables, one task a share of bytes (`writing`); images are folded
 (`fold`). Tasks write their own Parquet files; what comes back to the driver is small, whatever the size of
 the logs.
@@ -25,7 +25,7 @@ from pyarrow.dataset import dataset
 from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet
 from kraftd.logtools.points import NotAPointError, Point, parse_point
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
+from kraftd.replay.cluster_scan import ClusterSurvey, survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.image.fold import FoldSummary, fold_all, fold_task
 from kraftd.replay.image.fold_plan import FoldPlan, plan_fold
@@ -37,7 +37,7 @@ from kraftd.replay.report.page import require_page, write_page
 from kraftd.replay.report.survey_tables import leader_epoch_rows, problem_rows
 from kraftd.replay.schemas import TABLES
 from kraftd.replay.session import require_spark, session
-from kraftd.replay.source.slices import PARTITION_BYTES, Slice, plan_node, shares
+from kraftd.replay.source.pieces import PARTITION_BYTES, Piece, plan_node, shares
 from kraftd.replay.table_parts import make_directories, write_part
 from kraftd.replay.writing import KindTotal, Share, Written, write_share
 
@@ -148,7 +148,7 @@ class _Surveyed(msgspec.Struct, frozen=True):
 
     survey: ClusterSurvey
     plan: FoldPlan | None
-    slices: tuple[Slice, ...]
+    pieces: tuple[Piece, ...]
     problems: tuple[Problem, ...]
 
 
@@ -169,10 +169,10 @@ def _planned(survey: ClusterSurvey, at: Point | None) -> _Surveyed:
         is_told = not node.segments and not node.snapshots  # that nothing is there
         kind = ProblemKind.NOTE if is_told else ProblemKind.INCOMPLETE
         problems = (Problem(kind, node.directory, text),)
-    slices = [
+    pieces = [
         piece for node, bounds in survey.judged for piece in plan_node(node.node, bounds, PARTITION_BYTES)
     ]
-    return _Surveyed(survey.without_headers, plan, tuple(slices), problems)
+    return _Surveyed(survey.without_headers, plan, tuple(pieces), problems)
 
 
 class _Replay:
@@ -194,7 +194,7 @@ class _Replay:
             found = [one for several in self._map(groups, partial(_survey, at=at)) for one in several]
         if at is not None and all(one.plan is None for one in found):
             raise ReplayError(found[0].problems[0].text)
-        written = self._decode([piece for one in found for piece in one.slices])
+        written = self._decode([piece for one in found for piece in one.pieces])
         folds = self._fold(found)
         totals = _Totals(written)
         problems = [
@@ -221,8 +221,8 @@ class _Replay:
             results = run_analyses(Tables(self._spark, self._out), shown_in_full(report))
         write_page(path, report, results)
 
-    def _decode(self, slices: Sequence[Slice]) -> list[Written]:
-        divided = shares(slices, self._spark.sparkContext.defaultParallelism)
+    def _decode(self, pieces: Sequence[Piece]) -> list[Written]:
+        divided = shares(pieces, self._spark.sparkContext.defaultParallelism)
         tasks = [Share(f"{number:06d}", tuple(share)) for number, share in enumerate(divided)]
         with self._steps.spark("decoding records", self._spark):
             work = partial(write_share, out=self._out, show_secrets=self._show_secrets)

@@ -4,7 +4,7 @@ The headers of a log show, at a microsecond a batch, whether anything is wrong w
 by the log tools' own examination, batch by batch, for the few logs of a fleet that need it: so one cause is
 one sentence, and the same one wherever it is asked for.
 
-Entered by `problems_of`, for the survey. Not here: whether nodes agree (`cluster_survey`), and records that
+Entered by `problems_of`, for the survey. Not here: whether nodes agree (`cluster_scan`), and records that
 cannot be decoded though their checksum is right (`kraftd.replay.source.decode`).
 """
 

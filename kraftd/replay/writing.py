@@ -1,7 +1,7 @@
-"""The task that decodes: slices of logs in, parts of the tables of records and batches out, and what was
+"""The task that decodes: pieces of logs in, parts of the tables of records and batches out, and what was
 counted.
 
-Runs inside Spark, one call a task. It needs nothing but the slices and the directory of the tables.
+Runs inside Spark, one call a task. It needs nothing but the pieces and the directory of the tables.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from kraftd.replay.source.columns import TIME
 from kraftd.replay.source.decode import Decoder
 from kraftd.replay.source.headers import CONTROL_BIT, Headers, mapped, read_headers
 from kraftd.replay.source.lockstep import PADDING
-from kraftd.replay.source.slices import Slice
+from kraftd.replay.source.pieces import Piece
 from kraftd.replay.source.spans import is_time
 from kraftd.replay.table_parts import write_part
 
@@ -30,7 +30,7 @@ class Share(msgspec.Struct, frozen=True):
     """What one task decodes, and the name of its parts."""
 
     part: str
-    slices: tuple[Slice, ...]
+    pieces: tuple[Piece, ...]
 
 
 class KindTotal(msgspec.Struct, frozen=True):
@@ -55,9 +55,9 @@ class Written(msgspec.Struct, frozen=True):
 
 
 def write_share(share: Share, out: Path, *, show_secrets: bool) -> Written:
-    """Decode slices into parts of `records` and `batches`."""
+    """Decode pieces into parts of `records` and `batches`."""
     task = _Task(show_secrets=show_secrets)
-    records = write_part(out, "records", share.part, task.records(share.slices))
+    records = write_part(out, "records", share.part, task.records(share.pieces))
     batches = write_part(out, "batches", share.part, iter(task.batches))
     return Written(records, batches, tuple(task.kinds()), tuple(task.problems))
 
@@ -70,9 +70,9 @@ class _Task:
         self.batches: list[pa.RecordBatch] = []
         self.problems: list[Problem] = []
 
-    def records(self, slices: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
-        """The rows of the slices, looked at on their way."""
-        for piece in slices:
+    def records(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        """The rows of the pieces, looked at on their way."""
+        for piece in pieces:
             with mapped(piece.path) as data:
                 part = bytes(data[piece.start : piece.end]) + PADDING
             headers, _ = read_headers(part, end=piece.end - piece.start)
@@ -91,7 +91,7 @@ class _Task:
         for key, count in self._counts.items():
             yield KindTotal(*key, count, self._bytes[key])
 
-    def _record_problems(self, piece: Slice, rows: pa.RecordBatch) -> None:
+    def _record_problems(self, piece: Piece, rows: pa.RecordBatch) -> None:
         texts = rows.column("problem")
         if texts.null_count == len(texts):
             return
@@ -109,7 +109,7 @@ class _Task:
                 )
 
 
-def _batch_rows(piece: Slice, headers: Headers) -> pa.RecordBatch:
+def _batch_rows(piece: Piece, headers: Headers) -> pa.RecordBatch:
     """Headers as rows of the table of batches."""
     count = len(headers)
     times = headers["base_timestamp_ms"]

@@ -1,8 +1,8 @@
 """Feeds committed batches to the state machine without stopping the loop.
 
-`commit` raises the target, and once a turn, after all effects, `run` applies what is committed, slice by
-slice, for ten milliseconds at most: from memory, or, on a node that starts or lags, from the disk through a
-thread. After the slices of a `run` the raft node is told `Applied`, once.
+`commit` raises the target, and once a turn, after all effects, `run` applies what is committed, in
+portions, for ten milliseconds at most: from memory, or, on a node that starts or lags, from the disk through
+a thread. After the portions of a `run` the raft node is told `Applied`, once.
 
 Any exception of the state machine is fatal (D-18): it could not apply the same batch again.
 
@@ -20,8 +20,8 @@ from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.driver import Driver, TurnTask
 from kraftd.types import Epoch, NodeId, Now, Offset
 
-_SLICE_BYTES = 256 << 10
-_SLICE_MS = 10
+_PORTION_BYTES = 256 << 10
+_RUN_MS = 10
 
 APPLY = "Apply"
 """The kind under which applying is counted among the events of the controller."""
@@ -68,7 +68,7 @@ class Applier(TurnTask):
         self._target: Offset = 0
         self._is_reading = False
         self._spent_turn = -1
-        """The turn in which `_SLICE_MS` are used up: its `run` may be called again after `Applied`."""
+        """The turn in which `_RUN_MS` are used up: its `run` may be called again after `Applied`."""
         self._cold: list[CommittedBatch] = []
 
     def commit(self, high_watermark: Offset) -> None:
@@ -81,15 +81,15 @@ class Applier(TurnTask):
         self._state_machine.leader_changed(change.epoch, change.leader_id, is_self=is_self)
 
     def run(self, now: Now) -> None:  # noqa: ARG002 - the signature of a turn task
-        """Apply slices for up to `_SLICE_MS`, and schedule another turn if there is more."""
+        """Apply portions for up to `_RUN_MS`, and schedule another turn if there is more."""
         if self.applied_offset >= self._target or self._is_reading or self.stuck_reason:
             return
         if self._spent_turn == self._driver.turns:
             return
         before = self.applied_offset
         started_ns = self._clock_ns()
-        while self._apply_slice():
-            if self._clock_ns() - started_ns >= _SLICE_MS * 1_000_000:
+        while self._apply_portion():
+            if self._clock_ns() - started_ns >= _RUN_MS * 1_000_000:
                 self._spent_turn = self._driver.turns
                 self._driver.wake()
                 break
@@ -97,12 +97,12 @@ class Applier(TurnTask):
             self._observe(APPLY, 0, (self._clock_ns() - started_ns) // 1_000)
             self._driver.deliver(Applied(self.applied_offset))
 
-    def _apply_slice(self) -> bool:
+    def _apply_portion(self) -> bool:
         """Apply the batches that are in memory or were read. Returns whether more can be applied at once."""
         before = self.applied_offset
         batches, self._cold = self._cold, []
         if not batches and before < self._target:
-            found = self._log.batches(before, _SLICE_BYTES, self._cold_read)
+            found = self._log.batches(before, _PORTION_BYTES, self._cold_read)
             if found is None:
                 self._is_reading = True
                 return False

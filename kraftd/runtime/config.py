@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import javaproperties
 import msgspec
 
-from kraftd.controller.context import Settings
+from kraftd.controller.context import ControllerSettings
 from kraftd.errors import ConfigError
 from kraftd.metadata.config_schema import broker_key
 from kraftd.types import NO_NODE, Endpoint, NodeId, parse_endpoint
@@ -88,7 +88,7 @@ class Config(msgspec.Struct, frozen=True):
     unknown_keys: Sequence[str]
     request_bytes_max: int = 100 << 20
     """The longest request of Kafka's wire; the server's own bound is lower than this default of Kafka's."""
-    settings: Settings = Settings()
+    settings: ControllerSettings = ControllerSettings()
     """What the controller decides by."""
 
 
@@ -333,7 +333,7 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
     )
 
 
-def _read_settings(reader: _Reader) -> Settings:
+def _read_settings(reader: _Reader) -> ControllerSettings:
     session_ms = reader.integer("broker.session.timeout.ms")
     heartbeat_ms = reader.integer("broker.heartbeat.interval.ms")
     if session_ms <= heartbeat_ms:
@@ -341,7 +341,7 @@ def _read_settings(reader: _Reader) -> Settings:
             f"broker.session.timeout.ms: {session_ms} is not above {heartbeat_ms}, "
             "broker.heartbeat.interval.ms: brokers would be fenced between two heartbeats"
         )
-    return Settings(
+    return ControllerSettings(
         num_partitions=reader.integer("num.partitions"),
         default_replication_factor=reader.integer("default.replication.factor"),
         min_insync_replicas=reader.integer("min.insync.replicas"),

@@ -80,7 +80,7 @@ class ForwardedClient:
             return
         try:
             frame = b"".join(KAFKA.encode_response(api_version, correlation_id, message, records))
-        except Exception as error:  # noqa: BLE001 - the boundary (D-38)
+        except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             self._limited_logger.warning(
                 "unencodable_reply", key=message.NAME, host=self.host, forwarded=True, reason=str(error)
             )

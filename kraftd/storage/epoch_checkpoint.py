@@ -73,7 +73,7 @@ def with_lost_epochs(
 
     Args:
         found: From the batches that can be read.
-        checkpoint_epochs: From the epoch file.
+        checkpoint_epochs: From `leader-epoch-checkpoint`.
         lost: The ranges of offsets, begin and end, whose batches cannot be read.
         end: The epoch that was flushed last and the end of the log, if its last part is lost.
     """

@@ -470,7 +470,7 @@ class Log:
     # -- opening -------------------------------------------------------------------------------
 
     def _prepare_for_appends(self, checkpoint_epochs: tuple[EpochEntry, ...]) -> None:
-        """Prepare an opened directory for appends: an active segment, index files, the epoch file."""
+        """Prepare an opened directory for appends: its segment, indexes and `leader-epoch-checkpoint`."""
         if self._epochs.entries != checkpoint_epochs:
             self._epochs.save()
         for segment in self._segments[:-1]:

@@ -51,7 +51,7 @@ class DamagedReadError(StorageError):
         """The damage; None if the opening has reported it already."""
 
 
-class _Slice(NamedTuple):
+class _CapturedSegment(NamedTuple):
     """A segment as it was when the view was captured."""
 
     base_offset: Offset
@@ -66,7 +66,7 @@ class _Slice(NamedTuple):
 class ReaderView:
     """A log at one moment, for reading only."""
 
-    __slots__ = ("_bases", "_disk", "_epochs", "_slices", "end_offset", "generation", "start_offset")
+    __slots__ = ("_bases", "_disk", "_epochs", "_segments", "end_offset", "generation", "start_offset")
 
     def __init__(
         self,
@@ -78,13 +78,15 @@ class ReaderView:
         epochs: tuple[EpochEntry, ...],
     ) -> None:
         self._disk = disk
-        self._slices = [
-            _Slice(s.base_offset, s.end_offset, s.size_bytes, s.handle, s.path, s.index, tuple(s.holes))
+        self._segments = [
+            _CapturedSegment(
+                s.base_offset, s.end_offset, s.size_bytes, s.handle, s.path, s.index, tuple(s.holes)
+            )
             for s in segments
         ]
-        self._bases = [part.base_offset for part in self._slices]
+        self._bases = [part.base_offset for part in self._segments]
         # The epochs of a log with holes are partly inferred.
-        self._epochs = () if any(part.holes for part in self._slices) else epochs
+        self._epochs = () if any(part.holes for part in self._segments) else epochs
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.generation = generation
@@ -116,7 +118,7 @@ class ReaderView:
         """Return the newest batches, oldest first, each by itself: about `max_bytes`, never across damage."""
         newest: list[bytes] = []
         end_offset = self.end_offset
-        for part in reversed(self._slices):
+        for part in reversed(self._segments):
             if part.end_offset != end_offset or max_bytes <= 0:
                 break
             run_start = part.holes[-1].end_position if part.holes else 0
@@ -152,7 +154,7 @@ class ReaderView:
         Raises:
             DamagedReadError: One of them is not sound.
         """
-        part = self._slices[max(bisect_right(self._bases, end_offset - 1) - 1, 0)]
+        part = self._segments[max(bisect_right(self._bases, end_offset - 1) - 1, 0)]
         try:
             return [head for head, _ in sound_batches(self._disk, part.handle, part.path, start, end)]
         except CorruptBatchError:
@@ -184,8 +186,8 @@ class ReaderView:
             return f"the batch says epoch {epoch} where {names.EPOCH_CHECKPOINT} says {known}"
         return ""
 
-    def _locate(self, offset: Offset) -> tuple[_Slice, int, Head]:
-        part = self._slices[max(bisect_right(self._bases, offset) - 1, 0)]
+    def _locate(self, offset: Offset) -> tuple[_CapturedSegment, int, Head]:
+        part = self._segments[max(bisect_right(self._bases, offset) - 1, 0)]
         if not part.base_offset <= offset < part.end_offset:
             raise self._damaged(part, offset)
         return (part, *self._find(part, offset))
@@ -206,7 +208,7 @@ class ReaderView:
             raise self._damaged(part, offset) from None
         return position, head
 
-    def _find(self, part: _Slice, offset: Offset) -> tuple[int, Head]:
+    def _find(self, part: _CapturedSegment, offset: Offset) -> tuple[int, Head]:
         """Return the position of the batch that holds `offset`, and its head."""
         base, position = part.entries.entry_before(offset - part.base_offset)
         next_offset = part.base_offset + base
@@ -229,7 +231,7 @@ class ReaderView:
             next_offset = head.last_offset + 1
         raise self._damaged(part, offset)
 
-    def _end_of(self, part: _Slice, position: int, first_bytes: int, max_bytes: int) -> int:
+    def _end_of(self, part: _CapturedSegment, position: int, first_bytes: int, max_bytes: int) -> int:
         """Return the last batch boundary at or before `position + max_bytes`, at least one batch further."""
         run_end = self._run_end(part, position)
         limit = min(position + max_bytes, run_end)
@@ -245,11 +247,11 @@ class ReaderView:
             walked += size_bytes
         return end + walked
 
-    def _run_end(self, part: _Slice, position: int) -> int:
+    def _run_end(self, part: _CapturedSegment, position: int) -> int:
         """Return where the sound bytes that hold `position` end."""
         return next((h.position for h in part.holes if h.position >= position), part.size_bytes)
 
-    def _damaged(self, part: _Slice, offset: Offset) -> DamagedReadError:
+    def _damaged(self, part: _CapturedSegment, offset: Offset) -> DamagedReadError:
         damage = self._diagnose(part, offset)
         if damage is not None:
             return DamagedReadError(str(damage), damage)
@@ -257,7 +259,7 @@ class ReaderView:
             f"{part.path}: the batch that held offset {offset} cannot be read; fetch it from another voter"
         )
 
-    def _diagnose(self, part: _Slice, offset: Offset) -> Damage | None:
+    def _diagnose(self, part: _CapturedSegment, offset: Offset) -> Damage | None:
         """Return the first damage on the way to an offset; None if the opening has reported it."""
         is_here = part.base_offset <= offset < part.end_offset
         if not is_here or any(hole.offset <= offset < hole.end_offset for hole in part.holes):

@@ -13,8 +13,8 @@ count.
 Without a recovery point (another program wrote the directory) only the end of the last segment can be
 torn, and only if no sound batch follows; everything else is damage.
 
-A batch's checksum does not cover its epoch, so the epochs are compared with those of the epoch file, if they
-are given.
+A batch's checksum does not cover its epoch, so the epochs are compared with those of
+`leader-epoch-checkpoint`, if they are given.
 
 Entered by `LogScan.run`, which changes nothing. Not here: cutting what is torn, and reading it again
 (`recovery`).
@@ -68,7 +68,7 @@ class LogScan:
         self._wrong_epoch_at = wrong_epoch_at
         """The batch whose epoch is known to be wrong."""
         self.disagreeing: list[Offset] = []
-        """The batches whose epoch is not that of the epoch file."""
+        """The batches whose epoch is not that of `leader-epoch-checkpoint`."""
         self.notes: tuple[str, ...] = ()
         self._directory = directory
         self._recovery_point = recovery_point
@@ -146,7 +146,9 @@ class LogScan:
             raise CorruptBatchError(wrong, position_bytes=segment.size_bytes, path=str(segment.path))
 
     def _checkpoint_epoch(self, offset: Offset) -> Epoch:
-        """Return the epoch of this offset in the epoch file, 0 if none; offsets ascend from call to call."""
+        """Return the epoch of this offset in `leader-epoch-checkpoint`, 0 if none; offsets ascend from call
+        to call.
+        """
         epoch, end_offset = self._checkpoint_span
         if offset >= end_offset:
             later = (entry.start_offset for entry in self._checkpoint_epochs if entry.start_offset > offset)

@@ -360,8 +360,8 @@ def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, lis
 def _record_incomplete_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
     """Write durably that the end of a log from another program is missing, if its epochs say so.
 
-    Without a flushed offset nothing else can tell. Opening the log makes the epoch file anew, so this comes
-    first.
+    Without a flushed offset nothing else can tell. Opening the log makes `leader-epoch-checkpoint` anew, so
+    this comes first.
     """
     log, report = Log.open(disk, log_path, read_only=True)
     log.abandon()

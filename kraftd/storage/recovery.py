@@ -10,7 +10,7 @@ A batch's checksum does not cover its epoch, and a wrong one would make this log
 the epochs are compared with `leader-epoch-checkpoint`, which had each of them before its first batch was
 written. One batch that disagrees is a bad one; if several do, the checkpoint is wrong, and is made anew.
 
-Entered by `recover`. Not here: creating the first segment, index files, the epoch file (`log`).
+Entered by `recover`. Not here: creating the first segment, index files, `leader-epoch-checkpoint` (`log`).
 """
 
 from pathlib import Path
@@ -71,9 +71,9 @@ def _scan_log(
     recovery_point: OffsetAndEpoch | None,
     checkpoint_epochs: tuple[EpochEntry, ...],
 ) -> LogScan:
-    """Check every batch; once more if their epochs are not those of the epoch file.
+    """Check every batch; once more if their epochs are not those of `leader-epoch-checkpoint`.
 
-    A fault of the disk changes the epoch of one batch. If several differ, the epoch file is wrong.
+    A fault of the disk changes the epoch of one batch. If several differ, `leader-epoch-checkpoint` is wrong.
     """
     first = LogScan(
         disk, directory, segments, recovery_point, checkpoint_epochs if recovery_point is not None else ()

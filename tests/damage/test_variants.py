@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.node_files import by_cluster, find_fleet
-from kraftd.replay.cluster_survey import survey_clusters
+from kraftd.replay.cluster_scan import survey_clusters
 from tests.damage.damaged_node import DamagedNode
 from tests.damage.variants import VARIANTS, Said, Truth
 from tests.unit.cli.kraftctl import Kraftctl

@@ -14,7 +14,7 @@ from contexts import context_of
 from msgspec.structs import replace
 
 from kraftd.controller.configs.configuration_control import alter_configs, incremental_alter_configs
-from kraftd.controller.context import Client, Settings
+from kraftd.controller.context import Client, ControllerSettings
 from kraftd.controller.topics.adding import create_partitions
 from kraftd.controller.topics.creating import create_topics
 from kraftd.controller.topics.deleting import delete_topics
@@ -73,7 +73,7 @@ STATIC_CONFIGS = {
     "compression.type": "lz4",
     "group.consumer.max.session.timeout.ms": "50000",
 }
-SETTINGS = Settings(
+SETTINGS = ControllerSettings(
     node_id=NODE_ID, num_partitions=3, default_replication_factor=2, static_configs=STATIC_CONFIGS
 )
 

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from kraftd.controller.configs.effective import Source, broker_places, is_internal
 from kraftd.controller.configs.resource_rules import check_resource
-from kraftd.controller.context import Settings
+from kraftd.controller.context import ControllerSettings
 from kraftd.controller.operations import SessionReadOperation
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, PageRoom, entry_bytes
@@ -54,7 +54,7 @@ _BROKER: Final[int] = ResourceType.BROKER
 _GROUP: Final[int] = ResourceType.GROUP
 _CLIENT_METRICS: Final[int] = ResourceType.CLIENT_METRICS
 
-_NO_FILE: Final = Settings()
+_NO_FILE: Final = ControllerSettings()
 
 _TOO_MUCH: Final = (
     "More than one response holds: describe fewer resources at a time, or fewer configs of one by name. "
@@ -74,7 +74,7 @@ class _View(NamedTuple):
     """What is described: the configs of one resource in an image."""
 
     image: MetadataImage
-    settings: Settings
+    settings: ControllerSettings
     kind: int
     resource: str
 
@@ -93,7 +93,7 @@ class _View(NamedTuple):
 
 
 def describe_configs(
-    image: MetadataImage, request: DescribeConfigsRequest, settings: Settings = _NO_FILE
+    image: MetadataImage, request: DescribeConfigsRequest, settings: ControllerSettings = _NO_FILE
 ) -> DescribeConfigsResponse:
     """The configs of the resources asked for.
 
@@ -112,7 +112,7 @@ def describe_configs(
 
 def _describe(
     image: MetadataImage,
-    settings: Settings,
+    settings: ControllerSettings,
     resource: DescribeConfigsRequestDescribeConfigsResource,
     outcomes: OutcomeRoom,
     room: PageRoom,

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from kraftd.controller.context import Settings
+from kraftd.controller.context import ControllerSettings
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import quoted
 from kraftd.errors import ErrorCode, InvariantError
@@ -59,7 +59,7 @@ BrokerPlaces: TypeAlias = Sequence[tuple[Source, Callable[[str], str | None]]]
 """Where brokers' configs are set, the place in force first, each with what looks one up."""
 
 
-def broker_places(image: MetadataImage, settings: Settings) -> BrokerPlaces:
+def broker_places(image: MetadataImage, settings: ControllerSettings) -> BrokerPlaces:
     """The places that the configs of topics and groups fall back to."""
     configs = image[CONFIGS]
     return (
@@ -72,7 +72,7 @@ def broker_places(image: MetadataImage, settings: Settings) -> BrokerPlaces:
 class BrokerConfigs:
     """The configs that brokers' topics fall back to: of this controller, of all brokers, of the file."""
 
-    def __init__(self, image: MetadataImage, settings: Settings) -> None:
+    def __init__(self, image: MetadataImage, settings: ControllerSettings) -> None:
         self._places = broker_places(image, settings)
 
     def topic_configs(self, own: Mapping[str, str]) -> list[EffectiveConfig]:

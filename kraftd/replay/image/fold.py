@@ -47,7 +47,7 @@ from kraftd.replay.image.shards import (
 from kraftd.replay.source.columns import chosen
 from kraftd.replay.source.decode import Decoder
 from kraftd.replay.source.filters import RecordFilter
-from kraftd.replay.source.slices import PARTITION_BYTES, UNJUDGED, Slice, pack, plan_node
+from kraftd.replay.source.pieces import PARTITION_BYTES, UNJUDGED, Piece, pack, plan_node
 from kraftd.replay.table_parts import rows_batch, tuples_batch, write_part
 from kraftd.types import Offset
 
@@ -109,8 +109,8 @@ class FoldTask(msgspec.Struct, frozen=True):
     cluster_id: str
     start_offset: Offset
     end_offset: Offset
-    log: tuple[Slice, ...]
-    base: tuple[Slice, ...]
+    log: tuple[Piece, ...]
+    base: tuple[Piece, ...]
     shards: int
 
 
@@ -318,12 +318,12 @@ def _shards(
     return [msgspec.msgpack.decode(bytes(row.result), type=ShardResult) for row in folded.collect()]
 
 
-def _shares(slices: Sequence[Slice]) -> list[list[Slice]]:
-    return list(pack(slices, PARTITION_BYTES))
+def _shares(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    return list(pack(pieces, PARTITION_BYTES))
 
 
 def _rows_of_shares(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The records of partitions and topics in some slices, each with its shard: a task of Spark."""
+    """The records of partitions and topics in some pieces, each with its shard: a task of Spark."""
     for encoded in (value for batch in batches for value in batch.column(0).to_pylist()):
         task = msgspec.msgpack.decode(encoded, type=FoldTask)
         for batch in _batches(task.base, task.log, task.start_offset, task.end_offset):
@@ -375,7 +375,7 @@ def _fold_shard(known: Context, fold: int, number: int, rows: Iterator[FoldRow])
 
 
 def _batches(
-    base: Sequence[Slice], log: Sequence[Slice], start_offset: Offset, end_offset: Offset
+    base: Sequence[Piece], log: Sequence[Piece], start_offset: Offset, end_offset: Offset
 ) -> Iterator[pa.RecordBatch]:
     """The data records of a fold but NoOps: the base snapshot's, moved before the log, then the log's."""
     for batch in Decoder(_COLUMNS, show_secrets=True).rows(base):

@@ -15,7 +15,7 @@ import numpy as np
 from kraftd.logtools.commit import CommitStatus
 from kraftd.logtools.node_files import LogFile
 from kraftd.logtools.points import Point
-from kraftd.replay.cluster_survey import ClusterSurvey, NodeSurvey
+from kraftd.replay.cluster_scan import ClusterSurvey, NodeSurvey
 from kraftd.replay.errors import ReplayError
 from kraftd.types import Offset
 

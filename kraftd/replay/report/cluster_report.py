@@ -12,7 +12,7 @@ import msgspec
 
 from kraftd.logtools.commit import CommitStatus
 from kraftd.logtools.problem import Problem
-from kraftd.replay.cluster_survey import ClusterSurvey, NodeSurvey
+from kraftd.replay.cluster_scan import ClusterSurvey, NodeSurvey
 from kraftd.replay.image.fold import FoldSummary
 from kraftd.replay.image.fold_plan import FoldPlan
 from kraftd.replay.report.survey_tables import LeaderEpoch, leader_epochs

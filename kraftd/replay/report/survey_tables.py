@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from kraftd.logtools.problem import Problem
-from kraftd.replay.cluster_survey import ClusterSurvey, EpochSpan, LeaderRecord, NodeSurvey
+from kraftd.replay.cluster_scan import ClusterSurvey, EpochSpan, LeaderRecord, NodeSurvey
 from kraftd.replay.source.spans import MAX_TIMESTAMP_MS
 from kraftd.replay.table_parts import rows_batch
 from kraftd.types import Epoch, NodeId, Offset

@@ -33,7 +33,7 @@ from kraftd.replay.source.headers import (
     read_headers,
 )
 from kraftd.replay.source.lockstep import PADDING, Flags, Longs
-from kraftd.replay.source.slices import EVERYTHING, Slice
+from kraftd.replay.source.pieces import EVERYTHING, Piece
 from kraftd.replay.source.spans import KINDS_MAX, KindTotals, Records, is_time
 
 ROWS_PER_BATCH = 16_384
@@ -43,7 +43,7 @@ NAMES: Final = pa.array([RECORD_NAMES.get(kind) for kind in range(KINDS_MAX)], p
 
 
 class Decoder:
-    """Decodes slices of files into Arrow batches with the columns and rows that are wanted."""
+    """Decodes pieces of files into Arrow batches with the columns and rows that are wanted."""
 
     def __init__(
         self, schema: pa.Schema = SCHEMA, wanted: RecordFilter = EVERYTHING, *, show_secrets: bool = False
@@ -54,9 +54,9 @@ class Decoder:
         self.bodies = Bodies(show_secrets=show_secrets)
         self._totals: list[KindTotals] = []
 
-    def rows(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch]:
-        """Decode slices into Arrow record batches of bounded size."""
-        for piece in slices:
+    def rows(self, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+        """Decode pieces into Arrow record batches of bounded size."""
+        for piece in pieces:
             with mapped(piece.path) as data:
                 part = bytes(data[piece.start : piece.end]) + PADDING
             headers, _ = read_headers(part, end=piece.end - piece.start)  # the survey reports the rest
@@ -67,7 +67,7 @@ class Decoder:
         totals, self._totals = self._totals, []
         return totals
 
-    def batches(self, piece: Slice, part: bytes, headers: Headers) -> Iterator[pa.RecordBatch]:
+    def batches(self, piece: Piece, part: bytes, headers: Headers) -> Iterator[pa.RecordBatch]:
         """Decode the batches with these headers, whose positions are inside `part`."""
         if not self.wanted.every_row:
             headers = headers[self.wanted.batches(headers)]
@@ -86,10 +86,10 @@ class Decoder:
 
 
 class Columns:
-    """Makes the columns of some rows of a slice, each when it is asked for."""
+    """Makes the columns of some rows of a piece, each when it is asked for."""
 
     def __init__(
-        self, piece: Slice, records: Records, rows: Longs, bodies: Bodies, *, show_secrets: bool
+        self, piece: Piece, records: Records, rows: Longs, bodies: Bodies, *, show_secrets: bool
     ) -> None:
         self.piece = piece
         self.records = records

@@ -1,7 +1,7 @@
 """Which records are wanted, by offset, time and type, so that segments and batches without any are not read.
 
 A `RecordFilter` comes from what Spark pushes down (`pushed`) or from a job of ours. It is exact: a row that
-passes is wanted, and no other is produced. Segments are left out by their base offsets, slices of large
+passes is wanted, and no other is produced. Segments are left out by their base offsets, pieces of large
 segments by the headers of their batches, batches by their headers, records one by one.
 """
 

@@ -21,7 +21,7 @@ BOUNDARY = (
         "process",
         (
             f"{_SERVER}._handle_before_greeting",
-            "except Exception as error:  # noqa: BLE001 - the boundary (D-38)\n        self._undecodable(error)",
+            "except Exception as error:  # noqa: BLE001 - wire boundary (D-38)\n        self._undecodable(error)",
             "except Exception as error:\n"
             "        import msgspec\n"
             "        try:\n"

@@ -591,7 +591,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
     mutant(
         "epoch-that-began-at-the-cut-stays",
         "recovery",
-        "A truncation leaves the epoch in the epoch file that began exactly where the log is cut.",
+        "A truncation leaves the epoch in `leader-epoch-checkpoint` that began exactly where the log is cut.",
         "tests",
         (
             "kraftd.storage.epoch_checkpoint:EpochCheckpoint.truncate",

@@ -298,7 +298,7 @@ PROMISES = (
         "What is committed is applied in slices, and the rest of a slice is forgotten.",
         "tests",
         (
-            "kraftd.runtime.applier:Applier._apply_slice",
+            "kraftd.runtime.applier:Applier._apply_portion",
             "self.applied_offset = batch.end_offset",
             "self.applied_offset = self._target",
         ),
@@ -310,7 +310,7 @@ PROMISES = (
         "The state machine is given batches above the high watermark.",
         "tests",
         (
-            "kraftd.runtime.applier:Applier._apply_slice",
+            "kraftd.runtime.applier:Applier._apply_portion",
             "if batch.end_offset > self._target:",
             "if False:",
         ),
@@ -322,7 +322,7 @@ PROMISES = (
         "A standby swallows what its state machine could not apply, and leads later with a hole.",
         "tests",
         (
-            "kraftd.runtime.applier:Applier._apply_slice",
+            "kraftd.runtime.applier:Applier._apply_portion",
             "self._state_machine.apply(batch)",
             "try:\n                self._state_machine.apply(batch)\n            except Exception:\n                pass",
         ),
@@ -468,7 +468,7 @@ PROMISES = (
         "A hand-over is done when any node says that it leads a later epoch.",
         "tests",
         (
-            "kraftd.cli.resign:_Election.record",
+            "kraftd.cli.resign:_NewLeaderWatch.record",
             "or followers < majority_of(len(self._voters))",
             "",
         ),

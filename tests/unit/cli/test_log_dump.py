@@ -137,7 +137,7 @@ def test_json_and_yaml_tell_the_same(kraftctl: Kraftctl, segment: Path) -> None:
         "key_size": 4,
         "value_size": 9,
         "is_valid": True,
-        "fault": None,
+        "problem": None,
     }
 
 
@@ -204,9 +204,9 @@ def test_after_a_batch_that_lies_about_its_size_the_next_good_one_is_found(
     outcome = kraftctl("log", "dump", segment, "-o", "json")
     assert outcome.code == 1
     assert offsets(outcome) == [0, 3, 4]
-    [fault] = [line for line in lines(outcome) if line["kind"] == "fault"]
-    assert (fault["position"], fault["size_bytes"], fault["offset"]) == (len(first), len(second), 1)
-    assert not fault["is_torn"]
+    [problem] = [line for line in lines(outcome) if line["kind"] == "problem"]
+    assert (problem["position"], problem["size_bytes"], problem["offset"]) == (len(first), len(second), 1)
+    assert not problem["is_torn"]
 
 
 def test_a_torn_end_is_told_apart_from_damage(kraftctl: Kraftctl, segment: Path) -> None:
@@ -219,10 +219,10 @@ def test_a_torn_end_is_told_apart_from_damage(kraftctl: Kraftctl, segment: Path)
         f"Found {len(data) - 5 - start} invalid bytes at the end of {segment.name} at byte {start}"
         in outcome.out
     )
-    [fault] = [
-        line for line in lines(kraftctl("log", "dump", segment, "-o", "json")) if line["kind"] == "fault"
+    [problem] = [
+        line for line in lines(kraftctl("log", "dump", segment, "-o", "json")) if line["kind"] == "problem"
     ]
-    assert fault["is_torn"]
+    assert problem["is_torn"]
 
 
 def test_a_record_that_cannot_be_decoded_does_not_hide_its_neighbours(

@@ -83,7 +83,7 @@ def test_a_node_whose_pages_go_in_a_circle_is_refused(kraftctl: Kraftctl, quorum
     quorum.nodes[2].responses[m.ListTopicsRequest] = lambda _: page
     outcome = topics(kraftctl, quorum, "list")
     assert (outcome.code, outcome.out) == (4, "")
-    assert "its next page of topics does not come after the last" in outcome.err
+    assert "topics: the next page does not come after the last" in outcome.err
 
 
 def test_describe_shows_configs_and_a_row_for_each_partition(

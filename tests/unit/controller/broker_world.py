@@ -4,7 +4,7 @@ from collections import deque
 from types import MappingProxyType
 
 from kraftd.controller.activation import registration_of
-from kraftd.controller.context import Settings
+from kraftd.controller.context import ControllerSettings
 from kraftd.controller.decisions import AfterWrite, ImmediateResponse, Resolved, Started, Write
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode
@@ -59,7 +59,7 @@ class BrokerWorld:
         self.epoch = epoch
         self.log = []
         self.lines = []
-        self.settings = Settings(cluster_id="c", voter_ids=frozenset({ME}), **settings)
+        self.settings = ControllerSettings(cluster_id="c", voter_ids=frozenset({ME}), **settings)
         self.waiting = deque()
         self.answers = {}
         self.controller = QuorumController(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kraftd.controller.context import NO_CLIENT, Context, Settings
+from kraftd.controller.context import NO_CLIENT, Context, ControllerSettings
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from kraftd.metadata.image import EMPTY
@@ -28,7 +28,7 @@ class Cluster:
 
     def __init__(self, *, brokers: Sequence[NodeId] = (1, 2, 3), level: int = 30, elr: bool = False) -> None:
         self.image = EMPTY
-        self.settings = Settings()
+        self.settings = ControllerSettings()
         self.apply(FeatureLevelRecord(METADATA_VERSION, level))
         if elr:
             self.apply(FeatureLevelRecord(ELIGIBLE_LEADER_REPLICAS, 1))

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from kraftd.controller.context import Settings
+from kraftd.controller.context import ControllerSettings
 from kraftd.controller.partitions import broker_changes
 from kraftd.controller.partitions.broker_changes import leads_anything
 from kraftd.metadata.config_schema import ResourceType
@@ -78,7 +78,7 @@ def test_nobody_is_elected_who_is_fenced_or_stopping_or_whose_directory_is_gone(
 
 def test_an_unclean_election_only_where_it_is_allowed():
     cluster = Cluster()
-    cluster.settings = Settings(static_configs={UNCLEAN: "true"})
+    cluster.settings = ControllerSettings(static_configs={UNCLEAN: "true"})
     with_config = cluster.topic("careful", led((1, 2), isr=(1,)))
     without = cluster.topic("reckless", led((1, 2), isr=(1,)))
     cluster.apply(config(UNCLEAN, "false", "careful"))

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from contexts import context_of
 
-from kraftd.controller.context import Settings
+from kraftd.controller.context import ControllerSettings
 from kraftd.controller.topics.creating import CREATE_TOPICS, create_topics
 from kraftd.controller.topics.topic_ids import is_usable, new_topic_id
 from kraftd.errors import ErrorCode
@@ -81,7 +81,7 @@ def test_what_was_decided_can_be_applied_and_written():
 
 
 def test_minus_one_is_what_the_file_says():
-    settings = Settings(num_partitions=5, default_replication_factor=2)
+    settings = ControllerSettings(num_partitions=5, default_replication_factor=2)
     _, *partitions = created(topic(), settings=settings)
     assert [len(each.replicas) for each in partitions] == [2] * 5
 
@@ -185,7 +185,9 @@ def test_the_result_tells_the_configs_in_force_and_where_they_come_from():
     image = cluster(
         *THREE, ConfigRecord(4, "", "log.retention.ms", "7"), ConfigRecord(4, "9", "log.roll.ms", "8")
     )
-    settings = Settings(node_id=9, static_configs={"log.retention.hours": "1", "log.flush.interval.ms": "3"})
+    settings = ControllerSettings(
+        node_id=9, static_configs={"log.retention.hours": "1", "log.flush.interval.ms": "3"}
+    )
     _, response = create(
         topic(partitions=1, replicas=1, segment_bytes="1048576"), image=image, settings=settings
     )

@@ -10,7 +10,7 @@ from kraftd.controller.configs.configuration_control import (
 )
 from kraftd.controller.configs.describe_configs import DESCRIBE_CONFIGS
 from kraftd.controller.configs.effective import BrokerConfigs, Source
-from kraftd.controller.context import ReadContext, Settings
+from kraftd.controller.context import ControllerSettings, ReadContext
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ConfigOperation
@@ -119,7 +119,7 @@ def test_the_shortest_lag_is_not_above_the_longest_wherever_they_are_set():
     by_brokers = cluster(THERE, ConfigRecord(BROKER, "", "log.cleaner.max.compaction.lag.ms", "8"))
     assert set_one(TOPIC, "t", shortest, "9", image=by_brokers) is ErrorCode.INVALID_CONFIG
     assert alter(TOPIC, "t", (shortest, SET, "9"), (longest, SET, "9"), image=by_brokers)[1] is ErrorCode.NONE
-    by_file = Settings(static_configs={"log.cleaner.min.compaction.lag.ms": "9"})
+    by_file = ControllerSettings(static_configs={"log.cleaner.min.compaction.lag.ms": "9"})
     assert set_one(TOPIC, "t", longest, "8", settings=by_file) is ErrorCode.INVALID_CONFIG
 
 
@@ -131,7 +131,7 @@ def test_what_kafka_does_not_know_any_more_goes_first():
 
 
 class TestRemoteStorage:
-    on = Settings(static_configs={"remote.log.storage.system.enable": "true"})
+    on = ControllerSettings(static_configs={"remote.log.storage.system.enable": "true"})
     enabled = cluster(THERE, ConfigRecord(TOPIC, "t", "remote.storage.enable", "true"))
 
     def test_it_goes_with_deletion_only(self):
@@ -199,9 +199,9 @@ def test_a_group_stays_within_the_brokers_bounds(config, value, error):
 
 
 def test_the_brokers_bounds_of_groups_can_be_set():
-    wide = Settings(static_configs={"group.consumer.min.session.timeout.ms": "20000"})
+    wide = ControllerSettings(static_configs={"group.consumer.min.session.timeout.ms": "20000"})
     assert set_one(GROUP, "g", "consumer.session.timeout.ms", "20000", settings=wide) is ErrorCode.NONE
-    close = Settings(static_configs={"group.consumer.min.session.timeout.ms": "5000"})
+    close = ControllerSettings(static_configs={"group.consumer.min.session.timeout.ms": "5000"})
     session = ("consumer.session.timeout.ms", SET, "15000")
     heartbeat = ("consumer.heartbeat.interval.ms", SET, "15000")
     assert alter(GROUP, "g", session, heartbeat, settings=close)[1] is ErrorCode.INVALID_CONFIG
@@ -273,7 +273,7 @@ def test_a_value_comes_from_the_first_place_that_sets_it_under_any_of_its_names(
         ConfigRecord(BROKER, "", "log.retention.ms", "3"),
     )
     file = {"log.retention.hours": "1", "log.roll.hours": " 2 ", "log.roll.jitter.hours": "some"}
-    brokers = BrokerConfigs(image, Settings(node_id=7, static_configs=file))
+    brokers = BrokerConfigs(image, ControllerSettings(node_id=7, static_configs=file))
 
     def found(name, **own):
         config = brokers.topic_config(name, own)
@@ -281,7 +281,7 @@ def test_a_value_comes_from_the_first_place_that_sets_it_under_any_of_its_names(
 
     assert found("retention.ms", **{"retention.ms": "4"}) == ("4", Source.TOPIC)
     assert found("retention.ms") == ("120000", Source.BROKER)
-    assert BrokerConfigs(image, Settings(node_id=8)).topic_config("retention.ms", {}).value == "3"
+    assert BrokerConfigs(image, ControllerSettings(node_id=8)).topic_config("retention.ms", {}).value == "3"
     assert found("segment.ms") == ("7200000", Source.FILE)
     assert found("segment.jitter.ms") == ("0", Source.FILE)
     assert found("min.insync.replicas") == ("1", Source.DEFAULT)
@@ -302,7 +302,7 @@ def test_a_topic_is_described_with_all_its_configs_and_where_they_could_come_fro
         ConfigRecord(TOPIC, "t", "retention.ms", "4"),
         ConfigRecord(BROKER, "", "log.retention.ms", "3"),
     )
-    file = Settings(node_id=7, static_configs={"log.retention.hours": "1"})
+    file = ControllerSettings(node_id=7, static_configs={"log.retention.hours": "1"})
     told = described(TOPIC, "t", image=image, settings=file, with_synonyms=True)
     assert len(told) == 33
     assert [(each.name, each.value, each.source) for each in told["retention.ms"].synonyms] == [
@@ -315,7 +315,7 @@ def test_a_topic_is_described_with_all_its_configs_and_where_they_could_come_fro
 
 def test_of_this_controller_what_its_file_sets_is_told():
     image = cluster(ConfigRecord(BROKER, "7", "log.roll.ms", "2"))
-    file = Settings(node_id=7, static_configs={"node.id": "7", "ssl.key.password": "secret"})
+    file = ControllerSettings(node_id=7, static_configs={"node.id": "7", "ssl.key.password": "secret"})
     told = described(BROKER, "7", image=image, settings=file)
     assert {name: (each.value, each.config_source) for name, each in told.items()} == {
         "log.roll.ms": ("2", 2),
@@ -330,7 +330,7 @@ def test_a_group_and_a_subscription_are_described():
         ConfigRecord(GROUP, "g", "consumer.session.timeout.ms", "46000"),
         ConfigRecord(CLIENT_METRICS, "s", "interval.ms", "200"),
     )
-    group = described(GROUP, "g", image=image, settings=Settings())
+    group = described(GROUP, "g", image=image, settings=ControllerSettings())
     assert (
         group["consumer.session.timeout.ms"].value,
         group["consumer.session.timeout.ms"].config_source,
@@ -342,7 +342,7 @@ def test_a_group_and_a_subscription_are_described():
         "read_uncommitted",
         5,
     )
-    told = described(CLIENT_METRICS, "s", image=image, settings=Settings())
+    told = described(CLIENT_METRICS, "s", image=image, settings=ControllerSettings())
     assert {name: (each.value, each.config_source) for name, each in told.items()} == {
         "interval.ms": ("200", 7)
     }

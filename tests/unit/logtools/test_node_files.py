@@ -8,7 +8,7 @@ from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.manifest import manifest_problems
 from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet, find_logs
 from kraftd.logtools.problem import ProblemKind
-from kraftd.replay.cluster_survey import survey_clusters
+from kraftd.replay.cluster_scan import survey_clusters
 from tests.replay.logs import CLUSTER_ID, leader_change, noops, write_manifest, write_node
 
 LOG = leader_change(0, 1, 1) + noops(1, 1, 9)

@@ -9,11 +9,11 @@ import pytest
 
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import ProblemKind
-from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
+from kraftd.replay.cluster_scan import ClusterSurvey, survey_clusters
 from kraftd.replay.image.fold_plan import plan_fold
 from kraftd.replay.source.columns import SCHEMA
 from kraftd.replay.source.decode import Decoder
-from kraftd.replay.source.slices import plan_node
+from kraftd.replay.source.pieces import plan_node
 from tests.fixtures import klog
 
 SEGMENT = "00000000000000000736.log"

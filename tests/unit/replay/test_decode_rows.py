@@ -1,4 +1,4 @@
-"""Rows are the records of a plain decode, whatever the slices, and damage is a row with a reason."""
+"""Rows are the records of a plain decode, whatever the pieces, and damage is a row with a reason."""
 
 import itertools
 import json
@@ -13,11 +13,11 @@ from kraftd.metadata.secrets import holds_secret
 from kraftd.records.batch import encode_batch, encode_control_batch, scan
 from kraftd.records.control import control_to_json, decode_control
 from kraftd.records.frame import RawRecord, decode_record, read_frame, record_name, to_json
-from kraftd.replay.data_source import KraftReader, Slices
+from kraftd.replay.data_source import KraftReader, Pieces
 from kraftd.replay.source.columns import RAW, SCHEMA, chosen
 from kraftd.replay.source.decode import Decoder
 from kraftd.replay.source.filters import RecordFilter
-from kraftd.replay.source.slices import EVERYTHING, cuts, pack, plan_node
+from kraftd.replay.source.pieces import EVERYTHING, cuts, pack, plan_node
 from tests.fixtures import klog, klogs
 from tests.replay.logs import START_MS, config, leader_change, noops, write_node
 
@@ -28,15 +28,15 @@ CLUSTERS = [path.name for path in sorted(klogs().iterdir()) if path.is_dir()]
 
 def read(
     node: NodeFiles,
-    slice_bytes: int = 1 << 20,
+    piece_bytes: int = 1 << 20,
     schema: pa.Schema = SCHEMA,
     wanted: RecordFilter = EVERYTHING,
     *,
     show_secrets: bool = True,
 ) -> list[dict]:
     decoder = Decoder(schema, wanted, show_secrets=show_secrets)
-    slices = plan_node(node, NOTHING_KNOWN, slice_bytes, wanted)
-    return pa.Table.from_batches(decoder.rows(slices), schema).to_pylist()
+    pieces = plan_node(node, NOTHING_KNOWN, piece_bytes, wanted)
+    return pa.Table.from_batches(decoder.rows(pieces), schema).to_pylist()
 
 
 def plain(node: NodeFiles) -> list[tuple]:
@@ -167,13 +167,13 @@ def test_large_batches_are_read_alike_alone_and_in_step(tmp_path: Path, count: i
     log = b"".join(encode_batch(i * count, 1, START_MS, batch) for i, batch in enumerate(values))
     write_node(tmp_path, log, voters=(1,))
     node = find_fleet([tmp_path])[0][0]
-    for slice_bytes in (1 << 26, len(log) // 40 + 1):
-        rows = read(node, slice_bytes)
+    for piece_bytes in (1 << 26, len(log) // 40 + 1):
+        rows = read(node, piece_bytes)
         assert [row["value"] for row in rows] == [value for batch in values for value in batch]
         assert [row["offset"] for row in rows] == list(range(40 * count))
 
 
-def test_slices_change_nothing_but_the_order(tmp_path: Path) -> None:
+def test_pieces_change_nothing_but_the_order(tmp_path: Path) -> None:
     write_node(tmp_path, leader_change(0, 1, 1) + noops(1, 1, 500), voters=(1,))
     node = find_fleet([tmp_path])[0][0]
     assert read(node, 1000) == read(node)
@@ -184,7 +184,7 @@ def test_slices_change_nothing_but_the_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("whole", [0, 1, 40])
-def test_what_follows_the_last_whole_batch_goes_with_the_last_slice(whole: int, tmp_path: Path) -> None:
+def test_what_follows_the_last_whole_batch_goes_with_the_last_piece(whole: int, tmp_path: Path) -> None:
     write_node(tmp_path, noops(0, 1, whole) + b"x" * 3000, voters=(1,))
     file = find_fleet([tmp_path])[0][0].files[0]
     pieces = list(cuts(file, 1000))
@@ -242,7 +242,7 @@ def test_a_torn_tail_ends_the_rows(tmp_path: Path) -> None:
 
 def test_the_reader_plans_every_file_of_every_node() -> None:
     reader = KraftReader([str(klogs() / CLUSTERS[0])])
-    planned = [piece for part in reader.partitions() for piece in part.slices]
+    planned = [piece for part in reader.partitions() for piece in part.pieces]
     nodes = find_fleet([klogs() / CLUSTERS[0]])[0]
     assert {piece.path for piece in planned} == {str(file.path) for node in nodes for file in node.files}
-    assert isinstance(reader.partitions()[0], Slices)
+    assert isinstance(reader.partitions()[0], Pieces)

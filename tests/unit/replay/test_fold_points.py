@@ -8,7 +8,7 @@ from kraftd.logtools.commit import CommitStatus
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.points import NotAPointError, Point, parse_point
 from kraftd.records.batch import encode_batch
-from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
+from kraftd.replay.cluster_scan import ClusterSurvey, survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.image.fold import fold_task
 from kraftd.replay.image.fold_plan import plan_fold

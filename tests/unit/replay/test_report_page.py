@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kraftd.logtools.node_files import by_cluster, find_fleet
-from kraftd.replay.cluster_survey import survey_clusters
+from kraftd.replay.cluster_scan import survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.image.fold import FoldSummary
 from kraftd.replay.image.fold_plan import plan_fold

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kraftd.logtools.node_files import find_log
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.cluster_survey import survey_node
+from kraftd.replay.cluster_scan import survey_node
 from kraftd.replay.source.headers import walk
 from tests.replay.logs import leader_change, noops, write_node
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from kraftd.logtools.commit import CommitStatus
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.replay.cluster_survey import survey_clusters
+from kraftd.replay.cluster_scan import survey_clusters
 from kraftd.replay.image.fold import FoldSummary
 from kraftd.replay.image.fold_plan import plan_fold
 from kraftd.replay.report.cluster_report import KindCount, Report, cluster_report, fold_report

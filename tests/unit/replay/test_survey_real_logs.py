@@ -8,7 +8,7 @@ import pytest
 from kraftd.logtools.commit import CommitRule, CommitStatus
 from kraftd.logtools.node_files import by_cluster, find_fleet
 from kraftd.logtools.problem import ProblemKind
-from kraftd.replay.cluster_survey import ClusterSurvey, survey_clusters
+from kraftd.replay.cluster_scan import ClusterSurvey, survey_clusters
 from tests.fixtures import klog, klogs
 from tests.replay.logs import leader_change, noops, write_node
 

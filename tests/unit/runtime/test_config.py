@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.controller.context import Settings
+from kraftd.controller.context import ControllerSettings
 from kraftd.errors import ConfigError
 from kraftd.runtime.config import KEYS, environment_name, load_config, parse_config
 from kraftd.types import Endpoint, parse_endpoint
@@ -187,7 +187,7 @@ def test_endpoints_print_as_they_are_read() -> None:
 
 
 def test_the_controllers_settings_have_kafkas_defaults() -> None:
-    assert parse_config(MINIMAL, {}).settings == Settings(static_configs=MINIMAL)
+    assert parse_config(MINIMAL, {}).settings == ControllerSettings(static_configs=MINIMAL)
 
 
 def test_what_the_file_sets_of_a_brokers_keys_is_a_place_where_values_come_from() -> None:

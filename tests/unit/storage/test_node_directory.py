@@ -404,7 +404,7 @@ class TestAnIncompleteCopy:
         self.incomplete(tmp_path)
 
         class Dies(OsFileSystem):
-            """Lets the epoch file be made anew, and nothing after it."""
+            """Lets `leader-epoch-checkpoint` be made anew, and nothing after it."""
 
             gone = False
 

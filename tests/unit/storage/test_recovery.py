@@ -473,7 +473,7 @@ class TestBadSector:
 
 
 class TestEpochs:
-    """The checksum of a batch does not cover its epoch; the epoch file says what it must be."""
+    """The checksum of a batch does not cover its epoch; `leader-epoch-checkpoint` says what it must be."""
 
     EPOCH_AT = 12
 

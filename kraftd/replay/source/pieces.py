@@ -1,6 +1,6 @@
-"""Cutting files into what a task reads: slices of whole batches, packed into shares of even size.
+"""Cutting files into what a task reads: pieces of whole batches, packed into shares of even size.
 
-Small files share a task, large ones are cut. With a filter, segments and slices that cannot hold a wanted
+Small files share a task, large ones are cut. With a filter, segments and pieces that cannot hold a wanted
 record are left out: by the segments' base offsets, then by the headers of the batches.
 """
 
@@ -18,7 +18,7 @@ from kraftd.replay.source.headers import Headers, headers_at, mapped, walk
 from kraftd.types import NodeId, Offset
 
 PARTITION_BYTES = 16 << 20
-"""A slice, and the least that a task gets if there is more: half a second of decoding, and some hundred
+"""A piece, and the least that a task gets if there is more: half a second of decoding, and some hundred
 batches to read in step if they are large."""
 SHARE_BYTES_MAX = 64 << 20
 """The most that a task gets: what fails is done again."""
@@ -34,7 +34,7 @@ UNJUDGED = Bounds(committed_end=0, uncommitted_from=NEVER_ENDS)
 EVERYTHING = RecordFilter()
 
 
-class Slice(msgspec.Struct, frozen=True):
+class Piece(msgspec.Struct, frozen=True):
     """A part of one file, whole batches from `start` to `end`, and what is known about its origin."""
 
     cluster_id: str
@@ -50,12 +50,12 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 def plan_node(
-    node: NodeFiles, bounds: Bounds, slice_bytes: int = PARTITION_BYTES, wanted: RecordFilter = EVERYTHING
-) -> Iterator[Slice]:
-    """Cut a node's files into slices of about `slice_bytes`, each of whole batches."""
+    node: NodeFiles, bounds: Bounds, piece_bytes: int = PARTITION_BYTES, wanted: RecordFilter = EVERYTHING
+) -> Iterator[Piece]:
+    """Cut a node's files into pieces of about `piece_bytes`, each of whole batches."""
     for file in wanted_files(node, wanted):
-        for start, end in cuts(file, slice_bytes, wanted):
-            yield Slice(
+        for start, end in cuts(file, piece_bytes, wanted):
+            yield Piece(
                 cluster_id=node.cluster_id,
                 node_id=node.node_id,
                 directory=node.directory,
@@ -79,16 +79,16 @@ def wanted_files(node: NodeFiles, wanted: RecordFilter) -> Iterator[LogFile]:
             yield file
 
 
-def cuts(file: LogFile, slice_bytes: int, wanted: RecordFilter = EVERYTHING) -> Iterator[tuple[int, int]]:
-    """Where to cut a file: always before a batch. Bytes after the last whole batch go with the last slice."""
-    if file.size_bytes <= slice_bytes:
+def cuts(file: LogFile, piece_bytes: int, wanted: RecordFilter = EVERYTHING) -> Iterator[tuple[int, int]]:
+    """Where to cut a file: always before a batch. Bytes after the last whole batch go with the last piece."""
+    if file.size_bytes <= piece_bytes:
         yield 0, file.size_bytes
         return
     with mapped(file.path) as data:
         positions, reached = walk(data)
         positions = positions[_is_continued(headers_at(data, positions))]
         places = [0]
-        while (place := _reaching(positions, places[-1], slice_bytes)) < len(positions):
+        while (place := _reaching(positions, places[-1], piece_bytes)) < len(positions):
             places.append(place)
         edges = [0, *positions[places[1:]].tolist(), file.size_bytes]
         for (place, upto), (start, end) in zip(
@@ -113,17 +113,17 @@ def _reaching(positions: npt.NDArray[np.int64], place: int, size: int) -> int:
     return int(np.searchsorted(positions, positions[place] + size))
 
 
-def shares(slices: Sequence[Slice], cores: int) -> list[list[Slice]]:
-    """Divide slices among tasks, of which Spark takes 65 ms for each: not many more than there are cores."""
-    even = sum(piece.end - piece.start for piece in slices) // (SHARES_A_CORE * cores)
-    return list(pack(slices, min(max(even, PARTITION_BYTES), SHARE_BYTES_MAX)))
+def shares(pieces: Sequence[Piece], cores: int) -> list[list[Piece]]:
+    """Divide pieces among tasks, of which Spark takes 65 ms for each: not many more than there are cores."""
+    even = sum(piece.end - piece.start for piece in pieces) // (SHARES_A_CORE * cores)
+    return list(pack(pieces, min(max(even, PARTITION_BYTES), SHARE_BYTES_MAX)))
 
 
-def pack(slices: Sequence[Slice], share_bytes: int) -> Iterator[list[Slice]]:
+def pack(pieces: Sequence[Piece], share_bytes: int) -> Iterator[list[Piece]]:
     """Put neighbours together until a share is full: a task costs more than a small file."""
-    share: list[Slice] = []
+    share: list[Piece] = []
     filled = 0
-    for piece in slices:
+    for piece in pieces:
         if share and filled + piece.end - piece.start > share_bytes:
             yield share
             share, filled = [], 0
