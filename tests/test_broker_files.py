@@ -44,7 +44,7 @@ def voters_of(text: str) -> dict[int, Endpoint]:
 def test_a_broker_on_this_machine_knows_the_local_controllers(number: int) -> None:
     values = properties(number)
     assert voters_of(values["controller.quorum.voters"]) == dict(LOCAL.voters)
-    assert values["controller.listener.names"] in LOCAL.listener_names
+    assert values["controller.listener.names"] == LOCAL.bind.listener
     assert int(values["node.id"]) not in LOCAL.voters
     assert "controller.quorum.bootstrap.servers" not in values
 

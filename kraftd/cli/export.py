@@ -15,6 +15,9 @@ What was copied is examined (`kraftd.logtools.integrity`). A damaged directory i
 rest of it is sound, and the damage is what somebody may want to look at: each problem is told with file, byte
 and offset, stands in the manifest, and the exit code is 1. A file that cannot be read ends the export, and
 leaves nothing.
+
+It is long because its two sources, a directory and a running node, must be copied by the same steps in the
+same order.
 """
 
 import os

@@ -9,6 +9,9 @@ elsewhere or because it is none of ours, says nothing about the three that follo
 Two processes may say that they are node 3, as after a start with a wrong directory. Both are heard and have a
 row; which of them counts is what the majority says, not who answers first.
 
+It is long because asking and judging go together: what one node says decides whom to ask next, and when
+enough have answered.
+
 `ask_leader` builds on it: it sends a request to the leader until it responds or time is up, through
 elections and lost connections. A request must therefore be one that may be sent twice, or end with
 `UnknownOutcomeError` when it may have done something.

@@ -14,6 +14,9 @@ amount of work for each class (`budgets`).
 Bounds (`protocol.limits`): slots (`slots`), requests in flight and unsent responses of a connection, unsent
 responses in all, bytes that wait, time and bytes for the handshake, time without a request. Replies may come
 in any order; the correlation id tells them apart.
+
+It is long because a connection from its first byte to its end is told in one place: what is unproved must not
+slip through between two.
 """
 
 import asyncio
@@ -243,11 +246,6 @@ class InboundConnection(BudgetedConnection):
         self._is_reported = False
         """Whether the handler was told of this connection, and must be told of its end."""
         self._handshake_timer: asyncio.TimerHandle | None = None
-
-    @property
-    def is_node(self) -> bool:
-        """Whether a node is at the other end, not a client."""
-        return self.greeting is not None and self.greeting.node_id != NO_NODE
 
     @property
     def claimed_id(self) -> NodeId | None:

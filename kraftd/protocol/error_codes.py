@@ -2,7 +2,8 @@
 
 Kafka's clients act on some codes however deep they find them: one NOT_CONTROLLER of one partition sends a
 broker to look for another controller. Follows `AbstractResponse.errorCounts`; the places are read off the
-generated classes, in which every error code is a field of that name.
+generated classes, in which every error code is a field of that name. A module of its own, short as it is,
+since it knows no API, and whoever asks has the response of any.
 """
 
 from collections.abc import Collection

@@ -2,23 +2,18 @@
 
 A 2-byte version, which is 0, and in the compact form of flexible versions: type, name, whether the client
 showed a delegation token, and tagged fields, which are skipped. Follows DefaultPrincipalData of Kafka's
-clients; that bytes are left over is an error here.
+clients; that bytes are left over is an error here. Only brokers encode one (`tests.principals` does as they
+do).
 """
 
 from msgspec import Struct
 
-from kraftd.errors import MalformedError, UnencodableError
+from kraftd.errors import MalformedError
 from kraftd.serde.binary import (
     READ_ERRORS,
-    WRITE_ERRORS,
-    ZERO,
-    Chunks,
     read_bool,
     read_compact_string,
     read_int16,
-    write_bool,
-    write_compact_string,
-    write_int16,
 )
 from kraftd.serde.tagged import read_tags
 
@@ -58,20 +53,3 @@ def decode_principal(data: bytes) -> Principal:
     if at != len(data):
         raise MalformedError(f"principal: byte {at}: {len(data) - at} bytes follow it")
     return Principal(kind, name, token_authenticated)
-
-
-def encode_principal(principal: Principal) -> bytes:
-    """The RequestPrincipal of an Envelope.
-
-    Raises:
-        UnencodableError: The type or the name cannot be a string of Kafka's.
-    """
-    out: Chunks = []
-    try:
-        write_int16(out, _VERSION)
-        write_compact_string(out, principal.type)
-        write_compact_string(out, principal.name)
-        write_bool(out, principal.token_authenticated)
-    except WRITE_ERRORS as error:
-        raise UnencodableError(f"principal: {error}") from None
-    return b"".join((*out, ZERO))

@@ -6,8 +6,8 @@ candidate in the same turn, the others after one another. Only a voter that is c
 about itself (D-37).
 
 Entered through `RaftNode.handle`. Not here: sending the two (`leader`, `resignation`). It is a module
-of its own, short as it is, because these two are heard in
-every state, and are neither an election nor a hand-over.
+of its own, short as it is, because these two are heard in every state, and are neither
+an election nor a hand-over.
 
 Follows: BQE-*, EQE-01 to EQE-08.
 Differs: an EndQuorumEpoch without successors, which a leader sends after a restart, delays no voter (EQE-03).

@@ -297,15 +297,3 @@ def check_move(source: EpochState, target: EpochState, why: str) -> None:
         # that dropped the vote, it could vote for node 2 in epoch 4 as well, and both could win it (D-07).
         if before.leader_id not in (NO_NODE, after.leader_id) or before.voted not in (None, after.voted):
             raise InvariantError(f"{target} forgets who led or got the vote in {source} ({why})")
-
-
-def render(transitions: Mapping[tuple[EpochStateType, EpochStateType], Step]) -> str:
-    """Draw the table as text: rows are the states before a transition, columns those after it."""
-    names = [state.__name__ for state in EPOCH_STATES]
-    width = max(len(name) for name in names) + 2
-    lines = ["from \\ to".ljust(width + 2) + "".join(name.ljust(width) for name in names)]
-    for source in EPOCH_STATES:
-        cells = (transitions.get((source, target)) for target in EPOCH_STATES)
-        row = "".join((step.value if step else "-").ljust(width) for step in cells)
-        lines.append(source.__name__.ljust(width + 2) + row)
-    return "\n".join(line.rstrip() for line in lines)

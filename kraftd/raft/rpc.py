@@ -4,6 +4,8 @@ Reading checks the shape only: cluster id, then exactly one topic and partition;
 checked by `is_sane`. What a message means in the current epoch is not decided here. A message that fails is
 an `ErrorCode`, never an exception (D-14).
 
+It is long because the shapes of four requests and their responses are built and read side by side.
+
 Follows: VOTE-22, FREQ-01 to FREQ-04, EQE-04.
 """
 

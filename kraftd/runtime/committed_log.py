@@ -2,7 +2,8 @@
 
 Entered through `CommittedLog.batches`, by the applier. The raft node keeps the newest batches in memory,
 and their record values as they were appended or fetched, so that nothing is decoded twice (D-15). What is
-older is read from the disk in the reader thread.
+older is read from the disk in the reader thread. A module of its own, short as it is,
+so that the applier knows neither raft's memory nor the disk.
 """
 
 from collections.abc import Callable, Iterable

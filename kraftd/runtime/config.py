@@ -4,6 +4,8 @@ Entered through `load_config`, which reads a properties file, lets `KRAFTD_…` 
 override single keys, and reports *all* mistakes in one `ConfigError`. Nothing is opened, resolved or
 bound here; an unknown key is kept in `Config.unknown_keys`, for one warning at the start.
 
+It is long because every key is read, defaulted and checked here, so that all mistakes are told at once.
+
 Follows: Kafka's key names, defaults and listener syntax, so that a Kafka controller's file works.
 Differs: `controller.quorum.append.linger.ms` defaults to 0, because group commit does the batching; keys
 that begin with `kraftd.` are ours; any key may come from the environment (`node.id` is `KRAFTD_NODE_ID`).
@@ -70,7 +72,6 @@ class Config(msgspec.Struct, frozen=True):
     """Where to listen; an empty host means every address."""
     advertised: Endpoint
     """Where the others find us. Port 0 stands for the port that the kernel chose for `bind`."""
-    listener_names: Sequence[str]
     log_dirs: Sequence[Path]
     metadata_dir: Path
     timing: QuorumTiming
@@ -300,7 +301,7 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
     voters: dict[NodeId, Endpoint] = reader.parse("controller.quorum.voters", parse_voters, {})
     servers: list[Endpoint] = reader.parse("controller.quorum.bootstrap.servers", _parse_servers, [])
     _check_quorum(reader, node_id, voters, servers)
-    bind, advertised, names = _read_listeners(reader, voters.get(node_id))
+    bind, advertised = _read_listeners(reader, voters.get(node_id))
     log_dirs, metadata_dir = _read_directories(reader)
     return Config(
         node_id=node_id,
@@ -308,7 +309,6 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
         bootstrap_servers=servers,
         bind=bind,
         advertised=advertised,
-        listener_names=names,
         log_dirs=log_dirs,
         metadata_dir=metadata_dir,
         timing=QuorumTiming(
@@ -395,8 +395,8 @@ def _check_quorum(
         )
 
 
-def _read_listeners(reader: _Reader, as_voter: Endpoint | None) -> tuple[Endpoint, Endpoint, list[str]]:
-    """Where to listen, where the others find us, and the listener names.
+def _read_listeners(reader: _Reader, as_voter: Endpoint | None) -> tuple[Endpoint, Endpoint]:
+    """Where to listen, and where the others find us; both with the name of the listener.
 
     Without `advertised.listeners` that is where we listen; if that is every address, as the voters have it.
     """
@@ -423,7 +423,7 @@ def _read_listeners(reader: _Reader, as_voter: Endpoint | None) -> tuple[Endpoin
         except ValueError as error:
             reader.mistakes.append(f"advertised.listeners: {error}")
     _check_protocols(reader, names[0])
-    return bind, advertised, names
+    return bind, advertised
 
 
 def _check_protocols(reader: _Reader, name: str) -> None:

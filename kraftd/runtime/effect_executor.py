@@ -187,8 +187,3 @@ class EffectExecutor:
         handlers = self._handlers
         for effect in effects:
             handlers[type(effect)](effect)
-
-    @property
-    def knows(self) -> frozenset[type[Effect]]:
-        """The kinds of effect that have a handler; a test compares them with the `Effect` union."""
-        return frozenset(self._handlers)

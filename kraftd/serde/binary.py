@@ -257,7 +257,9 @@ def read_nullable_numbers(
 
 
 def read_nullable_struct(data: bytes, position: int, element: Reader[T]) -> tuple[T | None, int]:
-    """Read a struct behind its presence byte."""
+    """Read a struct behind its presence byte. What the generator writes for a nullable struct calls it; no
+    schema in `proto/` that is spoken on Kafka's wire has one now.
+    """
     present, start = read_int8(data, position)
     return (None, start) if present < 0 else element(data, start)
 

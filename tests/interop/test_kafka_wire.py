@@ -16,10 +16,11 @@ from strategies import EVERY_KAFKA_RPC
 
 from kraftd.protocol.kafka_codec import API_VERSIONS, KAFKA
 from kraftd.protocol.limits import SHORT_REQUEST_BYTES_MAX
-from kraftd.protocol.principal import Principal, decode_principal, encode_principal
+from kraftd.protocol.principal import Principal, decode_principal
 from kraftd.types import uuid_text
 from tests.interop.peer import HERE, Kafka
 from tests.interop.random_records import random_rpc
+from tests.principals import encode_principal
 
 FRAMES_EACH = 12
 """Of every request and response in every version; a third of them may have unknown tags."""

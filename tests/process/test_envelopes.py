@@ -9,8 +9,9 @@ from cluster import Cluster, KafkaClient, Node, alter_request
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.protocol.kafka_codec import KAFKA
-from kraftd.protocol.principal import Principal, encode_principal
+from kraftd.protocol.principal import Principal
 from kraftd.types import METADATA_TOPIC
+from tests.principals import encode_principal
 
 ALICE = encode_principal(Principal("User", "alice"))
 ADDRESS = bytes((192, 0, 2, 7))

@@ -21,7 +21,8 @@ from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol import messages as m
 from kraftd.protocol.kafka_codec import KAFKA
-from kraftd.protocol.principal import Principal, encode_principal
+from kraftd.protocol.principal import Principal
+from tests.principals import encode_principal
 
 if TYPE_CHECKING:
     from tests.sim.world import World

@@ -389,7 +389,6 @@ class SimNode:
             bootstrap_servers=tuple(voters.values()) if observers_ask else (),
             bind=endpoint_of(self.id),
             advertised=endpoint_of(self.id),
-            listener_names=("CONTROLLER",),
             log_dirs=(DATA_PATH,),
             metadata_dir=DATA_PATH,
             timing=self.timing,

@@ -7,6 +7,9 @@ image; consecutive changes of one resource share its lookup.
 Listing them from any place on costs no more than what is listed: the resources, and the names of a resource
 that has many, are kept sorted beside the entries. Replacing a value touches neither.
 
+It is long because a part of the image is one module: its state, how records change it, what differs between
+two of it, and what people are shown.
+
 Follows: Kafka's ConfigurationsDelta.
 """
 

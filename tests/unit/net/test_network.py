@@ -476,12 +476,12 @@ async def test_nodes_are_heard_before_clients_in_each_turn() -> None:
         client, voter = await Client.connect(node.port), await Client.connect(node.port)
         await client.greet()
         await voter.greet(cluster_id=CLUSTER, node_id=2)
-        inbound = {c.is_node: c for c in node.server.connections.values()}
+        inbound = {c.claimed_id == 2: c for c in node.server.connections.values()}
         request = MSGPACK.encode_request(0, 9, "x", DescribeNodeRequest())[0]
         inbound[False].received(bytes(request))
         inbound[True].received(bytes(request))
         await node.until(lambda: len(node.requests) == 2)
-        assert [connection.is_node for connection, _ in node.requests] == [True, False]
+        assert [connection.claimed_id == 2 for connection, _ in node.requests] == [True, False]
 
 
 async def test_a_connection_with_too_many_requests_in_flight_is_not_read_until_some_are_answered() -> None:

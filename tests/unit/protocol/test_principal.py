@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftd.errors import MalformedError, UnencodableError
-from kraftd.protocol.principal import Principal, decode_principal, encode_principal
+from kraftd.protocol.principal import Principal, decode_principal
+from tests.principals import encode_principal
 
 ALICE = "0000 05 55736572 06 616c696365 01 00"
 

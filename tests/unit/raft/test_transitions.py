@@ -1,5 +1,6 @@
 """The table of transitions: by hand, by enumeration, and the guard on what an epoch has promised."""
 
+from collections.abc import Mapping
 from itertools import product
 from textwrap import dedent
 
@@ -17,9 +18,9 @@ from kraftd.raft.epoch_states import (
     Leader,
     Prospective,
     Resigned,
+    Step,
     Unattached,
     check_move,
-    render,
 )
 from kraftd.types import ReplicaKey
 
@@ -37,6 +38,18 @@ def one_of(state: EpochStateType, epoch: int) -> EpochState:
         Leader: Leader(epoch, ME, 0, frozenset({1, 2})),
         Resigned: Resigned(epoch, ME, 0, ME),
     }[state]
+
+
+def render(transitions: Mapping[tuple[EpochStateType, EpochStateType], Step]) -> str:
+    """Draw the table as text: rows are the states before a transition, columns those after it."""
+    names = [state.__name__ for state in EPOCH_STATES]
+    width = max(len(name) for name in names) + 2
+    lines = ["from \\ to".ljust(width + 2) + "".join(name.ljust(width) for name in names)]
+    for source in EPOCH_STATES:
+        cells = (transitions.get((source, target)) for target in EPOCH_STATES)
+        row = "".join((step.value if step else "-").ljust(width) for step in cells)
+        lines.append(source.__name__.ljust(width + 2) + row)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 @pytest.mark.covers("D-07", "QS-21", "QS-22", "QS-25")

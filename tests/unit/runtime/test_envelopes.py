@@ -10,9 +10,10 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.protocol.codec import Request
 from kraftd.protocol.kafka_codec import KAFKA
-from kraftd.protocol.principal import ANONYMOUS, Principal, encode_principal
+from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.runtime.envelopes import Envelopes
 from kraftd.runtime.request_router import RequestRouter
+from tests.principals import encode_principal
 from tests.unit.runtime.test_controller_apis import Connection, apis
 
 ALICE = Principal("User", "alice", token_authenticated=True)
