@@ -373,9 +373,8 @@ class RaftNode:
             and raft.peers.is_trusted(raft.peers.outbound_identity(event.sender))
         ):
             raft.rejoin.record_response(event.sender, max(raft.epoch, header.leader_and_epoch.epoch))
-        # A pre-vote opens no epoch at the voter (D-07): node 2, in epoch 4, grants node 3 one for epoch 5.
-        # Ours name the epoch that was asked for; a response that names the voter's own is good as well, since
-        # the ballot goes by epoch and round of the request.
+        # A pre-vote opens no epoch at the voter (D-07): node 2, in epoch 4, grants node 3 one for epoch 5 and
+        # may still name epoch 4. The ballot goes by epoch and round of the request.
         is_old = header.leader_and_epoch.epoch < raft.epoch and sent.kind is not RequestKind.PRE_VOTE
         if is_old or header.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms, self._follower.failure_backoff_ms(sent))
