@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from cluster import Cluster, KafkaClient, Node, alter_request
 
+from kraftd.controller.access import FORWARDABLE
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.protocol.kafka_codec import KAFKA
@@ -75,15 +76,54 @@ def test_a_forwarded_description_of_the_quorum_is_the_one_that_is_told_directly(
         assert (partition.leader_id, partition.leader_epoch) == (direct.leader_id, direct.leader_epoch)
 
 
-@pytest.mark.parametrize("request_", [alter_request([("log.retention.ms", "1")]), describe_quorum()])
+def test_every_api_that_is_served_and_may_be_forwarded_is_answered_in_every_version(
+    start: Callable[..., Cluster],
+) -> None:
+    with start(1) as cluster:
+        node = cluster.wait_leader()
+        with KafkaClient(node.port) as broker:
+            for api in broker.api_versions.api_keys:
+                for version in range(api.min_version, api.max_version + 1):
+                    request = KAFKA.apis[api.api_key].request()
+                    response = forward(broker, request, version)
+                    expected = ErrorCode.INVALID_REQUEST
+                    if api.api_key in FORWARDABLE:
+                        expected = KAFKA.apis[api.api_key].response
+                        response = type(response)
+                    assert response is expected, (request.NAME, version)
+        assert not node.count("unencodable_reply")
+
+
+ABOUT_SOMETHING: dict[str, Any] = {
+    "AllocateProducerIds": m.AllocateProducerIdsRequest(broker_id=1),
+    "AlterConfigs": m.AlterConfigsRequest(
+        resources=(m.AlterConfigsRequestAlterConfigsResource(resource_type=2, resource_name="a"),)
+    ),
+    "CreatePartitions": m.CreatePartitionsRequest(
+        topics=(m.CreatePartitionsRequestCreatePartitionsTopic(name="a", count=2),)
+    ),
+    "CreateTopics": m.CreateTopicsRequest(topics=(m.CreateTopicsRequestCreatableTopic(name="a"),)),
+    "DeleteTopics": m.DeleteTopicsRequest(topics=(m.DeleteTopicsRequestDeleteTopicState(name="a"),)),
+    "DescribeQuorum": describe_quorum(),
+    "IncrementalAlterConfigs": alter_request([("log.retention.ms", "1")]),
+    "ListPartitionReassignments": m.ListPartitionReassignmentsRequest(topics=None),
+    "UnregisterBroker": m.UnregisterBrokerRequest(broker_id=1),
+}
+"""A request of each API that may be forwarded, by its name: one without content has no place for an error."""
+
+
 def test_a_follower_sends_the_broker_to_the_controller_by_an_error_of_the_envelope(
-    start: Callable[..., Cluster], request_: Any
+    start: Callable[..., Cluster],
 ) -> None:
     """Inside, the error would reach the client, and the broker would not look for another controller."""
     with start(3) as cluster:
         leader = cluster.wait_leader()
         with KafkaClient(follower_of(cluster, leader).port) as broker:
-            assert forward(broker, request_, 1) is ErrorCode.NOT_CONTROLLER
+            for api in broker.api_versions.api_keys:
+                if api.api_key in FORWARDABLE:
+                    request = ABOUT_SOMETHING[KAFKA.apis[api.api_key].name]
+                    told = forward(broker, request, api.max_version)
+                    assert told is ErrorCode.NOT_CONTROLLER, (request.NAME, told)
 
 
 GOOD = frame_of(alter_request([("log.retention.ms", "1")]), 1)
