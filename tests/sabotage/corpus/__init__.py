@@ -9,6 +9,7 @@ from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
 from tests.sabotage.corpus.independent import INDEPENDENT
 from tests.sabotage.corpus.listings import LISTINGS
+from tests.sabotage.corpus.kafka_wire import KAFKA_WIRE
 from tests.sabotage.corpus.overlooked import OVERLOOKED
 from tests.sabotage.corpus.partitions import PARTITIONS
 from tests.sabotage.corpus.processes import PROCESSES
@@ -33,6 +34,7 @@ MUTANTS = (
     *OVERLOOKED,
     *INDEPENDENT,
     *SECOND_READING,
+    *KAFKA_WIRE,
     *TOPICS,
     *PARTITIONS,
     *LISTINGS,

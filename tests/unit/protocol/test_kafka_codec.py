@@ -247,48 +247,45 @@ class TestRecords:
         assert topic.partitions[0].records == b"".join(batches)
 
 
-class TestObserversAtOnePosition:
-    """Who fetches from where another one did gets the same body; anything else is encoded anew."""
+BATCHES = (b"a" * 5_000, b"b" * 5_000)
 
-    BATCHES = (b"a" * 5_000, b"b" * 5_000)
 
-    def fetched(self, high_watermark: int = 7) -> m.FetchResponse:
-        data = m.FetchResponsePartitionData(high_watermark=high_watermark)
-        return m.FetchResponse(responses=(m.FetchResponseFetchableTopicResponse(partitions=(data,)),))
+def fetched(high_watermark: int = 7) -> m.FetchResponse:
+    data = m.FetchResponsePartitionData(high_watermark=high_watermark)
+    return m.FetchResponse(responses=(m.FetchResponseFetchableTopicResponse(partitions=(data,)),))
 
-    def read(self, version: int, frame: bytes) -> tuple[int, int, bytes]:
-        head = KAFKA.read_response(frame[4:])
-        (data,) = head.decode((1, version)).responses[0].partitions
-        return head.correlation_id, data.high_watermark, bytes(data.records or b"")
 
-    def test_each_gets_the_body_under_its_own_correlation_id(self) -> None:
-        response = self.fetched()
-        for correlation_id in (1, 2, 1 << 30):
-            frame = joined(KAFKA.encode_response(18, correlation_id, response, list(self.BATCHES)))
-            assert frame == joined(KafkaCodec().encode_response(18, correlation_id, response, self.BATCHES))
-            assert self.read(18, frame) == (correlation_id, 7, b"".join(self.BATCHES))
+def told(version: int, frame: bytes) -> tuple[int, int, bytes]:
+    """Correlation id, high watermark and records of a Fetch response."""
+    head = KAFKA.read_response(frame[4:])
+    (data,) = head.decode((1, version)).responses[0].partitions
+    return head.correlation_id, data.high_watermark, bytes(data.records or b"")
 
-    @pytest.mark.parametrize("first", [BATCHES, BATCHES[:1], ()])
-    @pytest.mark.parametrize("then", [BATCHES, BATCHES[1:], ()])
-    def test_another_position_has_its_own_records(
-        self, first: tuple[bytes, ...], then: tuple[bytes, ...]
-    ) -> None:
-        response = self.fetched()
-        for records in (first, then, first):
-            frame = joined(KAFKA.encode_response(18, 5, response, records))
-            assert self.read(18, frame) == (5, 7, b"".join(records))
 
-    def test_another_high_watermark_and_another_version_are_told(self) -> None:
-        low, high = self.fetched(7), self.fetched(8)
-        for version, response, expected in (
-            (18, low, 7),
-            (18, high, 8),
-            (13, high, 8),
-            (18, high, 8),
-            (13, low, 7),
-        ):
-            frame = joined(KAFKA.encode_response(version, 5, response, self.BATCHES))
-            assert self.read(version, frame)[1] == expected
+def test_observers_at_one_position_get_one_body_under_their_own_correlation_ids() -> None:
+    response = fetched()
+    for correlation_id in (1, 2, 1 << 30):
+        frame = joined(KAFKA.encode_response(18, correlation_id, response, list(BATCHES)))
+        assert frame == joined(KafkaCodec().encode_response(18, correlation_id, response, BATCHES))
+        assert told(18, frame) == (correlation_id, 7, b"".join(BATCHES))
+
+
+@pytest.mark.parametrize("first", [BATCHES, BATCHES[:1], ()])
+@pytest.mark.parametrize("then", [BATCHES, BATCHES[1:], ()])
+def test_an_observer_at_another_position_gets_its_own_records(
+    first: tuple[bytes, ...], then: tuple[bytes, ...]
+) -> None:
+    response = fetched()
+    for records in (first, then, first):
+        frame = joined(KAFKA.encode_response(18, 5, response, records))
+        assert told(18, frame) == (5, 7, b"".join(records))
+
+
+def test_an_observer_is_told_the_newest_high_watermark_in_its_own_version() -> None:
+    low, high = fetched(7), fetched(8)
+    for version, response in ((18, low), (18, high), (11, high), (18, high), (11, low)):
+        frame = joined(KAFKA.encode_response(version, 5, response, BATCHES))
+        assert told(version, frame)[1] == (7 if response is low else 8)
 
 
 def test_an_api_is_imported_when_it_is_needed() -> None:

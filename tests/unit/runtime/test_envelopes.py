@@ -116,3 +116,11 @@ def test_who_answers_nothing_of_what_is_inside_says_so() -> None:
     router.request_received(broker, envelope(m.IncrementalAlterConfigsRequest()))  # type: ignore[arg-type]
     ((_, _, answered),) = broker.replies
     assert answered.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_what_only_brokers_send_is_not_served_inside_an_envelope() -> None:
+    broker = Connection()
+    router = router_of({m.BrokerHeartbeatRequest: lambda client, request: client.reply(2, 77, None)})
+    router.request_received(broker, envelope(m.BrokerHeartbeatRequest()))  # type: ignore[arg-type]
+    ((_, _, answered),) = broker.replies
+    assert (answered.error_code, answered.response_data) == (ErrorCode.INVALID_REQUEST, None)

@@ -1,0 +1,83 @@
+"""Bugs between Kafka's bytes and the controller: envelopes, shared responses, lengths, what is served."""
+
+from tests.sabotage.mutant import mutant
+
+_ENVELOPES = "tests/unit/runtime/test_envelopes.py"
+_CODEC = "tests/unit/protocol/test_kafka_codec.py"
+_SESSIONS = "tests/unit/net/test_kafka_session.py"
+_FORWARDED = "kraftd.runtime.envelopes:ForwardedClient"
+
+KAFKA_WIRE = (
+    mutant(
+        "not-controller-reaches-the-client",
+        "D-36",
+        "A broker that forwarded to a controller that leads no more goes on asking it, and its clients fail.",
+        "tests",
+        (f"{_FORWARDED}.reply", "if has_error(", "if False and has_error("),
+        where=(f"{_ENVELOPES}::test_what_another_controller_has_to_serve_is_an_error_of_the_envelope",),
+    ),
+    mutant(
+        "only-the-first-code-counts",
+        "D-36",
+        "NOT_CONTROLLER of the second resource of a response stays inside the envelope.",
+        "tests",
+        (
+            "kraftd.protocol.error_codes:has_error",
+            "for each in getattr(response, name) or ()",
+            "for each in (getattr(response, name) or ())[:1]",
+        ),
+        where=(f"{_ENVELOPES}::test_what_another_controller_has_to_serve_is_an_error_of_the_envelope",),
+    ),
+    mutant(
+        "the-broker-is-taken-for-its-client",
+        "D-36",
+        "What a client forwards through a broker is decided with the rights of the broker.",
+        "tests",
+        (
+            f"{_FORWARDED}.__init__",
+            "self.principal = _principal_of(envelope.message)",
+            "self.principal = broker.principal",
+        ),
+        where=(f"{_ENVELOPES}::test_a_decision_sees_the_client_and_not_the_broker_that_forwarded_for_it",),
+    ),
+    mutant(
+        "records-of-another-position",
+        "D-15",
+        "A broker gets the batches that the broker before it asked for, and its log has a gap.",
+        "tests",
+        ("kraftd.protocol.kafka_codec:KafkaCodec.encode_response", " and made[2] == records", ""),
+        where=(f"{_CODEC}::test_an_observer_at_another_position_gets_its_own_records",),
+    ),
+    mutant(
+        "body-of-another-version",
+        "D-15",
+        "A broker of an older release gets a Fetch response in the encoding of a newer one.",
+        "tests",
+        ("kraftd.protocol.kafka_codec:KafkaCodec.encode_response", " and made[0] == api_version", ""),
+        where=(f"{_CODEC}::test_an_observer_is_told_the_newest_high_watermark_in_its_own_version",),
+    ),
+    mutant(
+        "four-mebibytes-for-anybody",
+        "D-38",
+        "Who has not even asked what is served may make a node keep 4 MiB for it.",
+        "tests",
+        (
+            "kraftd.net.kafka_session:KafkaSession.__init__",
+            "min(request_bytes_max, HEAD_BYTES_MAX_BEFORE_HANDSHAKE)",
+            "request_bytes_max",
+        ),
+        where=(f"{_SESSIONS}::test_long_requests_are_for_those_who_asked_what_is_served",),
+    ),
+    mutant(
+        "any-request-may-be-forwarded",
+        "D-36",
+        "A client of a broker sends what only brokers may, inside an envelope.",
+        "tests",
+        (
+            "kraftd.runtime.envelopes:Envelopes.__init__",
+            "FORWARDABLE & router.api_keys",
+            "router.api_keys",
+        ),
+        where=(f"{_ENVELOPES}::test_what_only_brokers_send_is_not_served_inside_an_envelope",),
+    ),
+)
