@@ -189,6 +189,11 @@ def topic_synonyms(name: str) -> tuple[Synonym, ...]:
     return _topic_synonyms().get(name, ())
 
 
+def stands_in_for_topics(name: str) -> bool:
+    """Whether a broker's config is the value of topics that have none of their own."""
+    return name in _names_of_synonyms()
+
+
 def topic_names() -> Iterator[str]:
     """Every name of a topic's config, sorted."""
     return iter(sorted(_topic_keys()))
@@ -267,6 +272,11 @@ def _client_metrics_keys() -> Mapping[str, ConfigKey]:
 def _topic_synonyms() -> Mapping[str, tuple[Synonym, ...]]:
     rows = (line.split("|") for line in config_table.TOPIC_SYNONYMS.splitlines())
     return {name: tuple(map(_read_synonym, synonyms)) for name, *synonyms in rows}
+
+
+@cache
+def _names_of_synonyms() -> frozenset[str]:
+    return frozenset(synonym.name for synonyms in _topic_synonyms().values() for synonym in synonyms)
 
 
 def _read_synonym(text: str) -> Synonym:

@@ -20,7 +20,7 @@ import msgspec
 
 from kraftd.controller.context import ControllerSettings
 from kraftd.errors import ConfigError
-from kraftd.metadata.config_schema import broker_key
+from kraftd.metadata.config_schema import broker_key, stands_in_for_topics
 from kraftd.types import NO_NODE, Endpoint, NodeId, parse_endpoint
 
 ENVIRONMENT_PREFIX = "KRAFTD_"
@@ -276,10 +276,10 @@ KEYS = frozenset(INTEGERS) | TEXTS
 def _with_environment(
     properties: Mapping[str, str], env: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
-    """The values after overrides, and the names that mean nothing to us."""
+    """The values after overrides, and the names that have no effect here."""
     by_variable = {environment_name(key): key for key in KEYS}
     values = dict(properties)
-    unknown = [key for key in properties if key not in KEYS]
+    unknown = [key for key in properties if key not in KEYS and not stands_in_for_topics(key)]
     for name, value in env.items():
         if not name.startswith(ENVIRONMENT_PREFIX) or name in _OTHER_VARIABLES:
             continue

@@ -198,6 +198,12 @@ def test_what_the_file_sets_of_a_brokers_keys_is_a_place_where_values_come_from(
     assert (settings.min_insync_replicas, settings.num_partitions) == (2, 7)
     assert settings.unclean_leader_election is True
     assert settings.static_configs == MINIMAL | file | {"num.partitions": "7"}
+    assert config.unknown_keys == ["my.own"]
+
+
+def test_a_brokers_key_without_an_effect_on_a_controller_is_told() -> None:
+    config = parse_config(MINIMAL | {"num.io.threads": "8", "log.roll.hours": "1"}, {})
+    assert config.unknown_keys == ["num.io.threads"]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
