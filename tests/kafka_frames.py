@@ -4,11 +4,35 @@ A costly frame has one array filled with as many small elements as fit, since wh
 small as an object.
 """
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
-from generator.schema import ArrayType, Field, FieldType, Message, Primitive, StructDef, StructType
+_PROTO = Path(__file__).parents[1] / "proto"
+sys.path.append(str(_PROTO))  # pytest has it there, `python -m tests.hostile.run` has not
+
+from generator.schema import (  # noqa: E402
+    ArrayType,
+    Field,
+    FieldType,
+    Message,
+    Primitive,
+    StructDef,
+    StructType,
+    read_schemas,
+)
 
 API_VERSIONS = 18
+
+
+def kafka_requests() -> Iterator[tuple[Message, int]]:
+    """Every request of Kafka's wire that has a schema, in every version; msgpack's own too."""
+    for schema in read_schemas(_PROTO / "rpc"):
+        for message in schema.messages:
+            if message.kind == "request":
+                yield from ((message, version) for version in message.versions)
+
+
 FIXED = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8}
 FIXED |= {"uuid": 16}
 

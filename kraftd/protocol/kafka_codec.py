@@ -27,7 +27,7 @@ from kraftd.errors import ErrorCode, MalformedError, UnencodableError
 from kraftd.protocol.apis import Api, api_table
 from kraftd.protocol.codec import Buffer, MalformedRequestError, Request, UnsupportedVersion
 from kraftd.protocol.kafka import API_MODULES
-from kraftd.protocol.limits import KAFKA_FRAME_BYTES_MAX, SHORT_REQUEST_BYTES_MAX
+from kraftd.protocol.limits import HEAD_BYTES_MAX, KAFKA_FRAME_BYTES_MAX, SHORT_REQUEST_BYTES_MAX
 from kraftd.serde.binary import (
     READ_ERRORS,
     WRITE_ERRORS,
@@ -47,11 +47,14 @@ _API_KEY: Final = struct.Struct(">h")
 API_VERSIONS: Final = 18
 _FETCH: Final = 1
 
+_LONGEST_REQUESTS: Final = frozenset({"AlterPartition", "Envelope"})
+"""A broker sends the changes of all partitions that it leads at once. What is inside an envelope is looked at
+only once the envelope was opened, and is refused inside it."""
+
 _LONG_REQUESTS: Final = frozenset(
     {
         "AlterClientQuotas",
         "AlterConfigs",
-        "AlterPartition",
         "AlterPartitionReassignments",
         "AlterUserScramCredentials",
         "AssignReplicasToDirs",
@@ -62,12 +65,15 @@ _LONG_REQUESTS: Final = frozenset(
         "DeleteTopics",
         "DescribeConfigs",
         "ElectLeaders",
-        "Envelope",
         "IncrementalAlterConfigs",
         "ListPartitionReassignments",
     }
 )
-"""Requests about many things at once; all others are no longer than `SHORT_REQUEST_BYTES_MAX`."""
+"""Requests about many things at once; those in neither are no longer than `SHORT_REQUEST_BYTES_MAX`."""
+
+_BYTES_MAX: Final = dict.fromkeys(_LONG_REQUESTS, HEAD_BYTES_MAX) | dict.fromkeys(
+    _LONGEST_REQUESTS, KAFKA_FRAME_BYTES_MAX
+)
 
 _JOINED_BYTES_MAX: Final = 256 * 1024
 """A frame up to this size is one buffer: a copy costs less than one more buffer to write."""
@@ -296,7 +302,7 @@ KAFKA: Final = KafkaCodec()
 
 
 def _check_size(size: int, name: str) -> None:
-    limit = KAFKA_FRAME_BYTES_MAX if name in _LONG_REQUESTS else SHORT_REQUEST_BYTES_MAX
+    limit = _BYTES_MAX.get(name, SHORT_REQUEST_BYTES_MAX)
     if size > limit:
         raise MalformedError(f"{size} bytes are more than {limit}")
 

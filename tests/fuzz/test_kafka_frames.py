@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from generator.schema import Message
-from kafka_frames import Frames
 from strategies import EVERY_KAFKA_RPC, name_of
 
 from kraftd.errors import MalformedError
 from kraftd.protocol.codec import Buffer, UnsupportedVersion
 from kraftd.protocol.kafka_codec import KAFKA
 from tests.interop.random_records import random_rpc
+from tests.kafka_frames import Frames
 
 FILLED_BYTES = 8_000
 MEMORY_PER_BYTE = 32

@@ -10,17 +10,15 @@ import struct
 from collections.abc import Iterator
 from functools import cache
 
-from kafka_frames import Frames, uvarint
-from strategies import EVERY_KAFKA_RPC
-
 from tests.hostile import wire
 from tests.hostile.flood import flood
 from tests.hostile.ground import CLIENT, STRANGER, Ground, attack, unharmed
+from tests.kafka_frames import Frames, kafka_requests, uvarint
 
 KIBIBYTE = 1 << 10
 MEBIBYTE = 1 << 20
 ENVELOPE, FETCH, METADATA, PRODUCE = 58, 1, 3, 0
-REQUESTS = [(message, version) for message, version in EVERY_KAFKA_RPC if message.kind == "request"]
+REQUESTS = list(kafka_requests())
 
 ASK = b"\0\x12\0\0\0\0\0\1\xff\xff"
 """ApiVersions of version 0, which every client may ask."""
@@ -102,15 +100,14 @@ def kafka_costliest_frames(ground: Ground) -> None:
 
 
 @attack(CLIENT)
-def kafka_frames_of_four_mebibytes(ground: Ground) -> None:
-    """The longest requests that are accepted, filled with what is small on the wire, from six clients."""
-    longest = list(requests_of(ground, 3 * MEBIBYTE))
+def kafka_longest_frames(ground: Ground) -> None:
+    """The longest requests, of 1 and of 4 MiB, filled with what is small on the wire."""
+    longest = [frames for size in (1, 4) for frames in requests_of(ground, size * MEBIBYTE - 8 * KIBIBYTE)]
     for number in ground.lasting(0.1):
-        frame = next(longest[number * 5 % len(longest)].costly(), None)
-        if frame is not None:
-            with unharmed(), ground.open(ground.node_ids[number % 3], timeout_s=0.5) as line:
-                line.send(framed(ASK) + framed(frame[1]))
-                line.drain(0.05)
+        _, frame = next(longest[number * 5 % len(longest)].costly(), ("", b""))
+        with unharmed(), ground.open(ground.node_ids[number % 3], timeout_s=0.5) as line:
+            line.send(framed(ASK) + framed(frame))
+            line.drain(0.05)
 
 
 @attack(CLIENT)

@@ -10,7 +10,7 @@ from kraftd.errors import ErrorCode, MalformedError, UnencodableError
 from kraftd.protocol import messages as m
 from kraftd.protocol.codec import Buffer, MalformedRequestError, UnsupportedVersion
 from kraftd.protocol.kafka_codec import KAFKA, KafkaCodec
-from kraftd.protocol.limits import KAFKA_FRAME_BYTES_MAX, SHORT_REQUEST_BYTES_MAX
+from kraftd.protocol.limits import HEAD_BYTES_MAX, KAFKA_FRAME_BYTES_MAX, SHORT_REQUEST_BYTES_MAX
 from kraftd.protocol.messages import (
     ApiVersionsResponse,
     ApiVersionsResponseApiVersion,
@@ -196,14 +196,24 @@ def test_only_requests_about_many_things_may_be_long() -> None:
     with pytest.raises(MalformedRequestError, match=f"more than {SHORT_REQUEST_BYTES_MAX}"):
         KAFKA.decode_request(request(BODY) + bytes(SHORT_REQUEST_BYTES_MAX))
     resource = IncrementalAlterConfigsRequestAlterConfigsResource(resource_name="x" * 1000)
-    for count, is_refused in ((4100, False), (4200, True)):
+    for count, is_refused in ((1000, False), (1100, True)):
         frame = joined(KAFKA.encode_request(1, 1, None, IncrementalAlterConfigsRequest((resource,) * count)))
-        assert (len(frame) > KAFKA_FRAME_BYTES_MAX) == is_refused
+        assert (len(frame) > HEAD_BYTES_MAX) == is_refused
         if is_refused:
-            with pytest.raises(MalformedRequestError, match=f"more than {KAFKA_FRAME_BYTES_MAX}"):
+            with pytest.raises(MalformedRequestError, match=f"more than {HEAD_BYTES_MAX}"):
                 KAFKA.decode_request(frame[4:])
         else:
             assert len(KAFKA.decode_request(frame[4:]).message.resources) == count
+
+
+def test_a_broker_may_speak_of_all_its_partitions_at_once() -> None:
+    """Else one that leads 20,000 would send the same request for ever."""
+    isr = tuple(m.AlterPartitionRequestBrokerState(broker, 100_000) for broker in (1, 2, 3))
+    partition = m.AlterPartitionRequestPartitionData(new_isr_with_epochs=isr)
+    topic = m.AlterPartitionRequestTopicData(partitions=(partition,) * 50_000)
+    frame = joined(KAFKA.encode_request(3, 1, None, m.AlterPartitionRequest(topics=(topic,))))
+    assert HEAD_BYTES_MAX < len(frame) < KAFKA_FRAME_BYTES_MAX
+    assert len(KAFKA.decode_request(frame[4:]).message.topics[0].partitions) == 50_000
 
 
 class TestRecords:
