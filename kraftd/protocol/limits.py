@@ -171,7 +171,7 @@ READ_BYTES_MIN: Final = 256
 """But no less than this from each."""
 
 VOTER_WAITING_BYTES_MAX: Final = 64 * MIB
-CLIENT_WAITING_BYTES_MAX: Final = 16 * MIB
+CLIENT_WAITING_BYTES_MAX: Final = 12 * MIB
 OBSERVER_WAITING_BYTES_MAX: Final = 8 * MIB
 STRANGER_WAITING_BYTES_MAX: Final = 4 * MIB
 """Bytes read and not handled yet, unfinished frames too, of all connections of a class; above, who has most
