@@ -8,8 +8,8 @@ from tests.sabotage.corpus.elections import ELECTIONS
 from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
 from tests.sabotage.corpus.independent import INDEPENDENT
-from tests.sabotage.corpus.listings import LISTINGS
 from tests.sabotage.corpus.kafka_wire import KAFKA_WIRE
+from tests.sabotage.corpus.listings import LISTINGS
 from tests.sabotage.corpus.overlooked import OVERLOOKED
 from tests.sabotage.corpus.partitions import PARTITIONS
 from tests.sabotage.corpus.processes import PROCESSES

@@ -432,23 +432,23 @@ async def test_api_versions_is_answered_with_error_35_for_any_other_version() ->
 
 
 @pytest.mark.parametrize(
-    "garbage",
+    ("garbage", "event"),
     [
-        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-        struct.pack(">I", 1 << 31),
-        struct.pack(">IHH", 10, 3, 9) + bytes(6),
-        struct.pack(">I", 3) + b"\x92\xc1\xc1",
-        struct.pack(">I", limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE + 1) + b"\x95",
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "bad_frame"),
+        (struct.pack(">I", 1 << 31), "bad_frame"),
+        (struct.pack(">IHH", 10, 3, 9) + bytes(6), "unserved_api"),
+        (struct.pack(">I", 3) + b"\x92\xc1\xc1", "bad_frame"),
+        (struct.pack(">I", limits.HEAD_BYTES_MAX_BEFORE_HANDSHAKE + 1) + b"\x95", "bad_frame"),
     ],
     ids=["http", "huge", "kafka", "nonsense", "too much before the handshake"],
 )
-async def test_garbage_ends_its_connection_and_nothing_else(garbage: bytes) -> None:
+async def test_garbage_ends_its_connection_and_nothing_else(garbage: bytes, event: str) -> None:
     node = Node(1)
     async with running(node):
         client = await Client.connect(node.port)
         client.writer.write(garbage + bytes(8))
         assert await client.end() == b""
-        assert node.log.events() == ["bad_frame"]
+        assert node.log.events() == [event]
         second = await Client.connect(node.port)
         assert (await second.greet()).error_code == ErrorCode.NONE
 
