@@ -56,6 +56,9 @@ def test_only_what_is_served_is_advertised_with_the_features_of_the_cluster(
 ) -> None:
     with start(1) as cluster:
         cluster.wait_leader()
+        cluster.commit(
+            "log.cleaner.threads", "2"
+        )  # then its first records are applied: the features are known
         with kafka_client(cluster, 1) as client:
             said = client.api_versions
             assert {(api.api_key, api.min_version, api.max_version) for api in said.api_keys} == {
