@@ -71,6 +71,10 @@ class Led(msgspec.Struct):
     proposed: tuple[NodeId, ...] = ()
     """The ISR that may be by now, while that is pending."""
     min_isr: int = 1
+    joins_at: int = 0
+    """How many messages a follower must have to be in sync: all of before this leader epoch, and all that is
+    acknowledged.
+    """
 
 
 class Replicas:
@@ -126,6 +130,7 @@ class Replicas:
         if led is None or led.leader_epoch != partition.leader_epoch:
             self.led[key] = led = _led(partition, self._broker.world.now_us)
             led.min_isr = self._min_isr(key, partition)
+            led.joins_at = len(self._broker.disk.data.of(key))
             self._broker.world.brokers.acknowledged.led(
                 key,
                 self._broker.id,
@@ -224,6 +229,7 @@ class Replicas:
         for member in {*led.isr, *led.proposed} - {broker.id}:
             known = led.followers.get(member)
             end = min(end, known.end if known is not None else 0)
+        led.joins_at = max(led.joins_at, end)
         broker.world.brokers.acknowledged.promise(key, broker.disk.data, end, led.leader_epoch)
 
     def fetch(self) -> None:
@@ -291,6 +297,7 @@ class Replicas:
             for member, known in sorted(led.followers.items())
             if member not in led.isr
             and known.fetches >= FETCHES_TO_CATCH_UP
+            and known.end >= led.joins_at
             and now_us - known.fetched_us <= BELIEVED_GONE_US
             and (not checks or self._is_eligible(member, known))
         ]

@@ -61,6 +61,10 @@ ENOUGH_WRITES = 100
 """A seed with fewer acknowledged writes does not count, nor one without a leader change."""
 ENOUGH_TOPICS = 5
 """With brokers: nor one with fewer topics made, grown and deleted."""
+ROOM_BYTES = 64_000
+"""With brokers: what the log takes at once, at least. A topic alone is more than what little there may be,
+and a healthy cluster is to refuse nobody.
+"""
 THOUGHTFUL = 3
 """How much longer clients think where there are brokers, whose own messages are most of a seed's events."""
 
@@ -150,6 +154,7 @@ class World(Scheduler):
         if self.options.brokers:
             shape.think_us *= THOUGHTFUL
             shape.is_long = False
+            shape.accumulator_bytes = max(shape.accumulator_bytes, ROOM_BYTES)
         for field, value in self.options.changes:
             setattr(shape, field, value)
         self.events = 0
