@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kraftd.audit.invariant import MESSAGE_OF
 from kraftd.audit.invariants import EffectCheck, Mark, NodeView, Violation
 from kraftd.audit.trace import IN, OUT, trace
-from kraftd.controller.context import Settings
+from kraftd.controller.context import ControllerSettings
 from kraftd.errors import KraftdError
 from kraftd.protocol.codec import Buffer, Codec, Request
 from kraftd.protocol.framing import CODECS
@@ -401,7 +401,7 @@ class SimNode:
             metrics_interval_ms=0,
             accumulator_bytes=world.shape.accumulator_bytes,
             unknown_keys=(),
-            settings=Settings(
+            settings=ControllerSettings(
                 broker_session_timeout_ms=world.brokers.shape.session_ms,
                 broker_heartbeat_interval_ms=world.brokers.shape.heartbeat_ms,
             ),
