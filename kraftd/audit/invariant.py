@@ -1,6 +1,6 @@
 """What an invariant is: what it is shown of each node and when, and how it fails.
 
-The driver of the nodes fills a `NodeView` for each of them and shows it to every `Invariant`: before each
+The harness of the nodes fills a `NodeView` for each of them and shows it to every `Invariant`: before each
 effect is carried out, before and after each event, and whenever a state machine has applied more. The
 invariants themselves are in `elections`, `state_changes`, `liveness`, `peer_confirmation` and `agreement`;
 `invariants` holds them all.
@@ -37,7 +37,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class NodeView(msgspec.Struct):
-    """A node as its driver sees it: its process, and what of it would survive a power failure."""
+    """A node as its harness sees it: its process, and what of it would survive a power failure."""
 
     node_id: NodeId
     is_voter: bool
@@ -57,7 +57,7 @@ class NodeView(msgspec.Struct):
     """Whether its disk is an old copy or was replaced, and it has not rejoined since."""
     opener_of: Callable[[int], NodeId | None] | None = None
     """Returns the machine that really opened an inbound connection of this node, by its number; None if that
-    is unknown or the connection is gone. A driver that cannot know leaves it out.
+    is unknown or the connection is gone. A harness that cannot know leaves it out.
     """
     origin_of: Callable[[Handle], tuple[int, NodeId] | None] | None = None
     """Returns the connection of a request that is not answered yet, and the machine that opened it."""

@@ -1,7 +1,7 @@
 """All invariants of a quorum, which must hold after every single event, whatever fails.
 
 An invariant is shown the nodes as they are (`NodeView`) after every event, and every effect as it is carried
-out. It raises `Violation` at the first event after which it does not hold. The drivers of nodes (stories,
+out. It raises `Violation` at the first event after which it does not hold. The harnesses of nodes (stories,
 property tests, the simulator) call an `Auditor`, which calls each invariant only with the types that it
 needs: a handful of dictionary look-ups an event.
 
@@ -104,7 +104,7 @@ class Auditor:
         self.event_checks = {
             kind: [i.on_event for i in self.invariants if kind in i.listens] for kind in kinds_heard
         }
-        """What looks at an event of a kind before it is handled, for a driver that asks each time."""
+        """What looks at an event of a kind before it is handled, for a harness that asks each time."""
 
         kinds_handled = {kind for invariant in self.invariants for kind in invariant.handles}
         self.handled_checks = {
@@ -153,7 +153,7 @@ class Auditor:
             check(node, effect, nodes)
 
     def checks_of(self, kind: type[Effect], message: type[object] | None = None) -> Sequence[EffectCheck]:
-        """What looks at effects of a kind, that carry a message of a type if they carry any; for a driver
+        """What looks at effects of a kind, that carry a message of a type if they carry any; for a harness
         that knows both beforehand.
         """
         checks = self._effect_checks.get((kind, message))

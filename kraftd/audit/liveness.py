@@ -233,7 +233,7 @@ class EveryCallHasAnOutcome(Invariant):
 class OnlyLeadersParkRequests(Invariant):
     """A request is answered at once, unless its receiver leads: then a fetch may be parked for a while.
 
-    A node that leads no longer has answered all. Nothing is checked if the driver cannot tell which requests
+    A node that leads no longer has answered all. Nothing is checked if the harness cannot tell which requests
     wait.
     """
 

@@ -1,6 +1,6 @@
 """What peers that were not confirmed as voters must not bring about (D-37), whatever they claim to be.
 
-Which machine really opened a connection is known from the driver (`NodeView.opener_of`,
+Which machine really opened a connection is known from the harness (`NodeView.opener_of`,
 `NodeView.origin_of`), never from the code under test. Without these nothing here is checked.
 
 Follows: D-37.

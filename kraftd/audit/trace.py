@@ -1,6 +1,6 @@
 """One line for every event that a node handled and every effect that it returned.
 
-A trace is what a golden story compares, what a failing seed prints, and what a driver may write while a sink
+A trace is what a golden story compares, what a failing seed prints, and what a harness may write while a sink
 is attached. A line has the moment, the node, the direction (`<` in, `>` out, `!` from outside), a name and
 `key=value` fields; a value with blanks in it is quoted as JSON. Messages are shown by what the quorum reads
 in them, not field by field.

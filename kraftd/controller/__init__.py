@@ -1,10 +1,21 @@
-"""The active controller: decides admin requests, and is the state machine behind the log.
+"""The active controller: requests to records and responses, and the state machine behind the log.
 
-Entered through `quorum_controller.QuorumController`. An API is one module that declares an operation, listed
-in `admin_apis`. Those about one kind of thing are in a folder: `topics` are made and removed, `configs` set
-and told, `partitions` get leaders and ISRs, `brokers` register and are fenced. A decision sees a `context`,
-refuses by `refused`, and comes back as one of `decisions`.
+Entered through `quorum_controller.QuorumController`, whose decisions the caller carries out. Nothing here
+reads a clock, waits or does I/O. An API is one module that declares an operation, and a line in `admin_apis`.
+A module imports from its own line and from those below it:
 
-`activation` is what a new active controller writes first, `uncommitted_writes` keeps what is appended and not
-committed yet, `statistics` how long events wait and take. Nothing here reads a clock, waits or does I/O.
+    quorum_controller                      of every node: the committed image; of the leader, all that follows
+    active_controller  admin_apis          one leadership: decides on the newest image; all APIs, a line each
+    activation  committed_records          what a new leader writes first; records that others wrote
+    timers                                 what it does by itself: fences the silent, finishes, retries
+    brokers  topics  configs  partitions   what may happen to each of them, a module an API
+    controller_registration  producer_ids  APIs about neither
+    failures  plan_runner  operations      what is told of a defect; whose slice is next; what an API is
+    uncommitted_writes                     what is appended and not committed yet
+    decisions  event_queue                 what comes back to the caller; what of a turn each class has
+    plans                                  what is done in slices
+    context  access                        what a decision may look at; what an authorizer will be asked
+    sessions  statistics                   when brokers were heard of; how long events wait and take
+    refused  response_room                 why one entry fails; how much fits into a response
+    cluster_summary                        numbers of brokers, topics and partitions
 """

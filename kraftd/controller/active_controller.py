@@ -34,7 +34,7 @@ from kraftd.controller.operations import WriteOperation
 from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import LogLine, Plan
 from kraftd.controller.sessions import BrokerSessions
-from kraftd.controller.timers import REPEAT, Task, Timers
+from kraftd.controller.timers import RETRY, Task, Timers
 from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
@@ -93,7 +93,10 @@ class ActiveController:
         """Where the log goes on: no record before it is that high.
 
         Records of the quorum's own may stand in between that are not applied yet. So it is a lower bound; it
-        rises with every record that is appended here, and from leader to leader.
+        rises with every record that is appended here, and from leader to leader. So no epoch of a broker is
+        given twice. Node 1 tells broker 5 of epoch 20 once the record is committed, at 20 or above, and loses
+        the lead. Node 2 decides nothing before it has applied all of that and its own LeaderChange: its bound
+        is above 20. Was the record not committed, nobody was told of epoch 20.
         """
         return self._applied_offset + self.uncommitted.record_count
 
@@ -312,11 +315,11 @@ class ActiveController:
         """The last slice of a plan is appended: see to what it left out."""
         self.timers.brokers_changed(now.mono_ms)
         task, left_out = Task(run.kind, run.about), plan.failures()
-        if run.request is None and not (left_out and task.kind == REPEAT):
+        if run.request is None and not (left_out and task.kind == RETRY):
             self.timers.succeeded(task)
         if left_out:
             self.errors += len(left_out)
-            self.timers.failed(Task(REPEAT, run.about), left_out[0], now.mono_ms)
+            self.timers.failed(Task(RETRY, run.about), left_out[0], now.mono_ms)
 
     def _tell(self, kind: str, plan: Plan) -> None:
         """Log what a plan did. A line that cannot be made costs that line (KAFKA-14259)."""

@@ -6,12 +6,12 @@ A new API is a module that declares its operation, and its line here.
 from typing import Any
 
 from kraftd.controller.brokers.heartbeats import BROKER_HEARTBEAT
+from kraftd.controller.brokers.listing import LIST_BROKERS
 from kraftd.controller.brokers.registration import BROKER_REGISTRATION
 from kraftd.controller.brokers.unregistering import UNREGISTER_BROKER
-from kraftd.controller.brokers_listing import LIST_BROKERS
 from kraftd.controller.configs.configuration_control import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from kraftd.controller.configs.describe_configs import DESCRIBE_CONFIGS
-from kraftd.controller.configs.list_configs import LIST_CONFIGS
+from kraftd.controller.configs.listing import LIST_CONFIGS
 from kraftd.controller.controller_registration import CONTROLLER_REGISTRATION
 from kraftd.controller.operations import Operation, WriteOperation
 from kraftd.controller.partitions.directory_assignment import ASSIGN_REPLICAS_TO_DIRS
@@ -21,7 +21,7 @@ from kraftd.controller.producer_ids import ALLOCATE_PRODUCER_IDS
 from kraftd.controller.topics.adding import CREATE_PARTITIONS
 from kraftd.controller.topics.creating import CREATE_TOPICS
 from kraftd.controller.topics.deleting import DELETE_TOPICS
-from kraftd.controller.topics_listing import DESCRIBE_TOPICS, LIST_TOPICS
+from kraftd.controller.topics.listing import DESCRIBE_TOPICS, LIST_TOPICS
 
 OPERATIONS: tuple[Operation, ...] = (
     BROKER_REGISTRATION,

@@ -41,7 +41,7 @@ def check_known(record: AnyRecord, which: str) -> None:
     """Refuse a record that is unknown here; `which` names it.
 
     Raises:
-        UnknownRecordError: It is.
+        UnknownRecordError: This version of kraftd does not know its kind, version or feature level.
     """
     if isinstance(record, RawRecord):
         what = f"of kind {record_name(record.api_key)}, version {record.version}"

@@ -3,9 +3,10 @@
 `ImmediateResponse` can be sent at once. `Write` must be committed first: append its records, all or none,
 then ask `QuorumController.finished` for the response. `AfterWrite` has no records, and must wait for a write
 that others asked for. `NeedsRead` must wait for a linearizable read (D-12), then its response is read from
-the committed image of that moment. `Started` says that the request waits for the end of a plan about the same
-broker. What is done in slices is a `Write` each, which names its `RunningPlan`; whoever asked for the plan is
-answered with its last slice, or with a `Resolved` if there is none.
+the committed image of that moment. `Started` says that there is nothing to append yet: the request waits for
+the end of a plan about the same broker, or its own plan goes on with its next slice. What is done in slices
+is a `Write` each, which names its `RunningPlan`; whoever asked for the plan is answered with its last slice,
+or with a `Resolved` if there is none.
 
 The texts of refusals are here too, because they are a promise (D-13): a client must be able to tell "not
 appended, safe to repeat" from "appended, outcome unknown".
@@ -73,7 +74,7 @@ class AfterWrite(msgspec.Struct, frozen=True, eq=False):
 
 
 class Started(msgspec.Struct, frozen=True, eq=False):
-    """The request waits for its turn; its response comes with `run`."""
+    """Nothing to append yet; the response comes with a later slice of `run`."""
 
     run: RunningPlan
 

@@ -2,11 +2,12 @@
 
 A `Plan` is asked for its next slice until there is none left. Each slice is decided on the newest image and
 appended by itself, all or none; between two slices other requests are decided, and the image changes. So a
-plan must hold nothing that it has read from an image, but where it stands.
+plan keeps nothing that it has read from an image; it keeps only how far it has come.
 
-The controller runs one plan about one broker at a time. Losing leadership drops all of them: the record that
-says that something is done, like the fencing of a broker, is the last one of its plan, so that whoever leads
-next sees what is left. What refuses a slice ends its plan, too; a timer or the broker then asks again.
+The controller runs one plan about one broker at a time. Losing leadership drops all of them. Nothing is lost
+by that: the record that says that something is done, like the fencing of a broker, is the last one of its
+plan, so the next leader finds the broker as it was and begins anew. What refuses a slice ends its plan, too;
+a timer or the broker then asks again.
 
 Not here: which plan runs when (`plan_runner`).
 Follows: Kafka's split into atomic and non-atomic operations (ControllerResult.of); its slices are one list.
@@ -88,5 +89,5 @@ class Refused(Plan):
         return self._response
 
     def lines(self) -> Sequence[LogLine]:
-        """Why."""
+        """Why it was refused."""
         return (self._line,)

@@ -4,7 +4,7 @@ A broker's session is alive while its heartbeats come; with it goes how far the 
 metadata log. All times are monotonic milliseconds. A new active controller makes this object of the brokers
 in its image, and starts every clock anew: it cannot know when its predecessor last heard of them.
 
-A session belongs to one epoch of a broker, that is to one start of it: what an earlier start sends late
+A session belongs to one epoch of a broker, that is to one incarnation of it: what an earlier one sends late
 touches nothing.
 
 Follows: Kafka's BrokerHeartbeatManager and BrokerHeartbeatTracker; KAFKA-18138 (a new active controller that
@@ -24,7 +24,7 @@ NO_CONTACT_MS = -1
 
 
 class Session(msgspec.Struct):
-    """One start of one broker. Mutable; only `BrokerSessions` changes it."""
+    """One incarnation of one broker. Mutable; only `BrokerSessions` changes it."""
 
     broker_epoch: int
     registered_offset: Offset
@@ -53,12 +53,12 @@ class BrokerSessions:
         return len(self._sessions)
 
     def get(self, broker_id: NodeId, broker_epoch: int) -> Session | None:
-        """The session of this start of a broker, alive or over."""
+        """The session of this incarnation of a broker, alive or over."""
         session = self._sessions.get(broker_id)
         return session if session is not None and session.broker_epoch == broker_epoch else None
 
     def is_alive(self, broker_id: NodeId, broker_epoch: int, now_ms: int) -> bool:
-        """Whether this start of a broker was heard of within the session timeout."""
+        """Whether this incarnation of a broker was heard of within the session timeout."""
         session = self.get(broker_id, broker_epoch)
         return (
             session is not None
@@ -95,7 +95,7 @@ class BrokerSessions:
         session.metadata_offset = max(session.metadata_offset, metadata_offset)
 
     def registered(self, broker_id: NodeId, broker_epoch: int, offset: Offset, now_ms: int) -> None:
-        """Note a registration whose record has this offset: a new start, or more of the same one."""
+        """Note a registration whose record has this offset: a new incarnation, or more of the same one."""
         known = self.get(broker_id, broker_epoch)
         session = Session(broker_epoch, offset, now_ms)
         if known is not None:

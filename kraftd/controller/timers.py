@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
-from kraftd.controller.brokers.heartbeats import BrokerState, fencing, state_of, stopping
+from kraftd.controller.brokers.heartbeats import BrokerState, fencing, shutdown_stage, state_of
 from kraftd.controller.context import Context
 from kraftd.controller.partitions.broker_changes import fenced, leaderless, unfenced, unregistered
 from kraftd.controller.plan_runner import PlanRunner
@@ -29,15 +29,15 @@ from kraftd.controller.sessions import NO_CONTACT_MS, BrokerSessions
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.types import NEVER_MS, NodeId, Offset
 
-LOOKS_A_SESSION: Final = 8
+CHECKS_PER_SESSION_TIMEOUT: Final = 8
 
 RETRY_MS: Final = 1_000
 RETRY_MS_MAX: Final = 60_000
 
 FENCE_BROKER = "FenceBroker"
-FINISH = "FinishOfPredecessor"
-REPEAT = "RepeatPartitions"
-"""Kinds of plans that nobody asked for."""
+FINISH = "FinishPredecessorPlans"
+RETRY = "RetryLeftOutPartitions"
+"""Kinds of plans that nobody asked for, as metrics and events name them."""
 
 
 class Task(NamedTuple):
@@ -62,7 +62,7 @@ class Timers:
         self.wake_at_ms = NEVER_MS
         """When `due` may have something."""
         self._sessions = sessions
-        self._look_ms = max(sessions.timeout_ms // LOOKS_A_SESSION, 1)
+        self._look_ms = max(sessions.timeout_ms // CHECKS_PER_SESSION_TIMEOUT, 1)
         self._look_at_ms = NEVER_MS
         self._finish = False
         self._failures: dict[Task, _Failure] = {}
@@ -143,19 +143,19 @@ class Timers:
         self._failures[task] = msgspec.structs.replace(failure, repeat_at_ms=postponed)
         if task.about is not None and plans.is_busy(task.about):
             return None
-        if task.kind == FENCE_BROKER and task.about not in self._stale(context):
+        if task.kind == FENCE_BROKER and task.about not in self._silent(context):
             del self._failures[task]  # it is back, or gone
             return None
         return task
 
     def _fence_stalest(self, context: Context, plans: PlanRunner) -> Task | None:
-        for broker_id in self._stale(context):
+        for broker_id in self._silent(context):
             task = Task(FENCE_BROKER, broker_id)
             if task not in self._failures and not plans.is_busy(broker_id):
                 return task
         return None
 
-    def _stale(self, context: Context) -> Sequence[NodeId]:
+    def _silent(self, context: Context) -> Sequence[NodeId]:
         """The brokers that are not fenced and were not heard of in time, the one silent longest first."""
         brokers, heard_since_ms = context.image[BROKERS], context.now.mono_ms - self._sessions.timeout_ms
         silent = sorted(
@@ -178,7 +178,9 @@ def fence(context: Context, broker_id: NodeId) -> Plan:
     silent_ms = context.now.mono_ms - heard_ms if heard_ms != NO_CONTACT_MS else -1
     stage = fencing(broker, "broker_fenced", reason="no heartbeat", silent_ms=silent_ms)
     return BrokerPlan(
-        broker_id, [stage], note=lambda sessions, _end_offset, _now_ms: sessions.over(broker_id, epoch)
+        broker_id,
+        [stage],
+        when_appended=lambda sessions, _end_offset, _now_ms: sessions.over(broker_id, epoch),
     )
 
 
@@ -186,15 +188,17 @@ def finish(context: Context) -> Plan:
     """What a former active controller may have left: partitions without leader, brokers that stop."""
     stages = [Stage("", {}, changes=leaderless())]
     stopping_brokers = [
-        broker for _, broker in context.image[BROKERS].items() if state_of(broker) is BrokerState.STOPPING
+        broker
+        for _, broker in context.image[BROKERS].items()
+        if state_of(broker) is BrokerState.CONTROLLED_SHUTDOWN
     ]
-    stages += [stopping(broker) for broker in stopping_brokers]
+    stages += [shutdown_stage(broker) for broker in stopping_brokers]
 
-    def note(sessions: BrokerSessions, end_offset: Offset, _now_ms: int) -> None:
+    def when_appended(sessions: BrokerSessions, end_offset: Offset, _now_ms: int) -> None:
         for broker in stopping_brokers:
             sessions.shutting_down(broker.broker_id, broker.broker_epoch, end_offset - 1)
 
-    return BrokerPlan(None, stages, note=note)
+    return BrokerPlan(None, stages, when_appended=when_appended)
 
 
 def repeat(context: Context, broker_id: NodeId) -> Plan:
@@ -202,7 +206,7 @@ def repeat(context: Context, broker_id: NodeId) -> Plan:
     broker = context.image[BROKERS].get(broker_id)
     if broker is None:
         changes = unregistered(broker_id)
-    elif state_of(broker) is BrokerState.ACTIVE:
+    elif state_of(broker) is BrokerState.UNFENCED:
         changes = unfenced(broker_id)
     else:
         changes = fenced(broker_id)

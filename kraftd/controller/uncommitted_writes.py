@@ -30,7 +30,7 @@ class UncommittedWrites:
 
     def __init__(self, committed: MetadataImage) -> None:
         self.record_count = 0
-        """The records of these writes: so far the log goes on behind what is applied."""
+        """The records of all these writes. The log holds at least so many behind what is applied."""
         self._committed = committed
         self._pending: deque[_Pending] = deque()
         self._refused: set[Write] = set()
@@ -96,7 +96,12 @@ class UncommittedWrites:
         return self._committed
 
     def _rebuild(self) -> None:
-        """Remove what was refused, from the newest back, and apply again what was decided after it."""
+        """Remove what was refused, from the newest back, and apply again what was decided after it.
+
+        No record becomes impossible by that. A node tells of a refusal before the next write is decided
+        (`kraftd.runtime.driver`), so nothing stands behind it; what the log refuses later ends the
+        leadership, and with it all writes.
+        """
         later: list[Write] = []
         while self._refused and self._pending:
             write = self._pending.pop()[0]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kraftd.controller.partitions.election import Election
+from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.partition_change_builder import Rules, Target, partition_change
 from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS_SINCE
 from kraftd.metadata.record_versions import encode_allowed
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
     partition: PartitionRecord
     target: Target
-    election: Election
+    election: ElectionKind
     level: int
     has_elr: bool
     min_isr: int
@@ -111,7 +111,7 @@ def case(rng: Random) -> Case:
     return Case(
         partition,
         target(rng, partition, brokers),
-        rng.choice(list(Election)),
+        rng.choice(list(ElectionKind)),
         level,
         can_have_elr and rng.random() < 0.8,
         rng.choice((1, 2, 2, 3)),

@@ -90,7 +90,7 @@ def test_a_broker_lives_through_registration_silence_return_and_stop(start: Call
         assert again.epoch > broker.epoch
         assert leader.wait_for(
             "broker_registered", where=lambda line: line.get("former_epoch") == broker.epoch
-        )["stopped_in_order"]
+        )["clean_shutdown"]
         assert broker.beat(leader).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 

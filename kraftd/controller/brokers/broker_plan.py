@@ -5,7 +5,7 @@ has the broker's record last: until it is there the event counts as not done, an
 which knows nothing of it, does it again. What gives it something, like its unfencing, has the record first.
 
 Not here: which changes an event means for a partition (`controller.partitions.broker_changes`), and when an
-event happens (`heartbeats`, `registration`, `stale_brokers`).
+event happens (`heartbeats`, `registration`, `unregistering`, `controller.timers`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ class Stage(msgspec.Struct):
     """One thing that happens to a broker. Mutable, owned by its plan."""
 
     event: str
-    """What to call it in the log."""
+    """What to call it in the log; empty if no line is to tell of it."""
     fields: Mapping[str, object]
     """What to tell of it there."""
     first: Sequence[AnyRecord] = ()
@@ -62,16 +62,18 @@ class BrokerPlan(Plan):
         stages: Sequence[Stage],
         *,
         response: Any = None,
-        note: Callable[[BrokerSessions, Offset, int], None] | None = None,
+        when_appended: Callable[[BrokerSessions, Offset, int], None] | None = None,
     ) -> None:
-        """Make a plan; `note` tells the sessions what is true at its end, see `Plan.appended`."""
+        """Make a plan; `when_appended` tells the sessions what is true from its last slice on
+        (`Plan.appended`).
+        """
         self.about = about
         self._stages = tuple(stages)
         self._at = 0
         self._before: tuple[int, Sequence[Sequence[AnyRecord]]] = (0, ())
         """Where it stood before the newest slice."""
         self._response = response
-        self._note = note
+        self._when_appended = when_appended
 
     def advance(self, context: Context) -> tuple[Sequence[AnyRecord], bool]:
         """The next slice. A stage is decided on the image after the one before it."""
@@ -98,11 +100,11 @@ class BrokerPlan(Plan):
 
     def appended(self, sessions: BrokerSessions, end_offset: Offset, now_ms: int) -> None:
         """Note what is true from the last slice on."""
-        if self._note is not None:
-            self._note(sessions, end_offset, now_ms)
+        if self._when_appended is not None:
+            self._when_appended(sessions, end_offset, now_ms)
 
     def lines(self) -> Sequence[LogLine]:
-        """One line a stage."""
+        """One line a stage, but for those without an event."""
         return [stage.line() for stage in self._stages if stage.event]
 
     def leave_out(self, record: AnyRecord, error: Exception) -> bool:

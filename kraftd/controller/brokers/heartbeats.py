@@ -3,8 +3,8 @@
 What becomes of it is a table, `NEXT`: by what it is and what it wants. What a heartbeat changes is done by a
 plan, since it may move every partition of the broker; one that changes nothing, as nearly all, writes none.
 
-A broker that stops in order first leaves all ISRs and leads nothing more. It may stop once every broker that
-is up has read the log beyond that: until then, some would still ask it (KAFKA-14292).
+A broker in controlled shutdown first leaves all ISRs and leads nothing more. It may stop once every broker
+that is up has read the log beyond that: until then, some would still ask it (KAFKA-14292).
 
 The session is touched when the request arrives, before anything can delay it (`arrived`): a controller that
 is busy fences nobody for it.
@@ -41,17 +41,17 @@ from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from kraftd.types import Offset, uuid_text
 
-FENCED, UNFENCED = 1, -1
+FENCING_CHANGE, UNFENCING_CHANGE = 1, -1
 """What a change of a registration says of `fenced`."""
 
 
 class BrokerState(Enum):
-    """What a broker is."""
+    """What a broker is: Kafka's BrokerControlStates."""
 
     FENCED = "fenced"
-    ACTIVE = "active"
-    STOPPING = "in controlled shutdown"
-    MAY_STOP = "may stop"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "in controlled shutdown"
+    SHUTDOWN_NOW = "may stop"
     """Fenced for good: no state of its own in the image."""
 
 
@@ -98,13 +98,13 @@ def _is_through(context: Context, broker: RegisterBrokerRecord, _request: Broker
 
 
 NEXT: Final[tuple[_Rule, ...]] = (
-    _Rule(BrokerState.FENCED, _stops, BrokerState.MAY_STOP),
-    _Rule(BrokerState.FENCED, _is_ready, BrokerState.ACTIVE),
-    _Rule(BrokerState.ACTIVE, _fences_and_stops, BrokerState.MAY_STOP),
-    _Rule(BrokerState.ACTIVE, _fences, BrokerState.FENCED),
-    _Rule(BrokerState.ACTIVE, _stops_leading_nothing, BrokerState.MAY_STOP),
-    _Rule(BrokerState.ACTIVE, _stops, BrokerState.STOPPING),
-    _Rule(BrokerState.STOPPING, _is_through, BrokerState.MAY_STOP),
+    _Rule(BrokerState.FENCED, _stops, BrokerState.SHUTDOWN_NOW),
+    _Rule(BrokerState.FENCED, _is_ready, BrokerState.UNFENCED),
+    _Rule(BrokerState.UNFENCED, _fences_and_stops, BrokerState.SHUTDOWN_NOW),
+    _Rule(BrokerState.UNFENCED, _fences, BrokerState.FENCED),
+    _Rule(BrokerState.UNFENCED, _stops_leading_nothing, BrokerState.SHUTDOWN_NOW),
+    _Rule(BrokerState.UNFENCED, _stops, BrokerState.CONTROLLED_SHUTDOWN),
+    _Rule(BrokerState.CONTROLLED_SHUTDOWN, _is_through, BrokerState.SHUTDOWN_NOW),
 )
 """What a heartbeat makes of a broker: the first line that holds; without one it stays what it is."""
 
@@ -113,7 +113,7 @@ def state_of(broker: RegisterBrokerRecord) -> BrokerState:
     """What a broker is in the image."""
     if broker.fenced:
         return BrokerState.FENCED
-    return BrokerState.STOPPING if broker.in_controlled_shutdown else BrokerState.ACTIVE
+    return BrokerState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerState.UNFENCED
 
 
 def next_state(
@@ -140,7 +140,7 @@ def lowest_active_offset(context: Context) -> Offset:
             session.metadata_offset
             for broker_id, session in context.sessions.items()
             if (broker := context.image[BROKERS].get(broker_id)) is not None
-            and state_of(broker) is BrokerState.ACTIVE
+            and state_of(broker) is BrokerState.UNFENCED
         ),
         default=context.next_offset,
     )
@@ -160,12 +160,14 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decided:
         stages += _STAGES[becomes](broker)
     response = BrokerHeartbeatResponse(
         is_caught_up=is_caught_up(context, broker, request),
-        is_fenced=becomes in (BrokerState.FENCED, BrokerState.MAY_STOP),
-        should_shut_down=becomes is BrokerState.MAY_STOP,
+        is_fenced=becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        should_shut_down=becomes is BrokerState.SHUTDOWN_NOW,
     )
     if not stages:
         return (), response
-    return BrokerPlan(broker.broker_id, stages, response=response, note=_note_of(broker, becomes))
+    return BrokerPlan(
+        broker.broker_id, stages, response=response, when_appended=_when_appended(broker, becomes)
+    )
 
 
 def refuse(_request: BrokerHeartbeatRequest, error: ErrorCode, _text: str) -> BrokerHeartbeatResponse:
@@ -195,20 +197,20 @@ def _stale(context: Context, request: BrokerHeartbeatRequest, broker: RegisterBr
 
 
 def change_of(
-    broker: RegisterBrokerRecord, *, fenced: int = 0, stopping: bool = False
+    broker: RegisterBrokerRecord, *, fenced: int = 0, in_controlled_shutdown: bool = False
 ) -> BrokerRegistrationChangeRecord:
     """The record that changes the state of a broker."""
     return BrokerRegistrationChangeRecord(
         broker_id=broker.broker_id,
         broker_epoch=broker.broker_epoch,
         fenced=fenced,
-        in_controlled_shutdown=int(stopping),
+        in_controlled_shutdown=int(in_controlled_shutdown),
     )
 
 
 def fencing(broker: RegisterBrokerRecord, event: str, **fields: object) -> Stage:
     """A broker leaves its partitions, and is fenced."""
-    record = change_of(broker, fenced=FENCED)
+    record = change_of(broker, fenced=FENCING_CHANGE)
     return Stage(
         event,
         {**_who(broker), **fields},
@@ -217,7 +219,7 @@ def fencing(broker: RegisterBrokerRecord, event: str, **fields: object) -> Stage
     )
 
 
-def stopping(broker: RegisterBrokerRecord, *records: AnyRecord) -> Stage:
+def shutdown_stage(broker: RegisterBrokerRecord, *records: AnyRecord) -> Stage:
     """A broker in controlled shutdown leaves its partitions."""
     return Stage(
         "controlled_shutdown_begun",
@@ -228,7 +230,7 @@ def stopping(broker: RegisterBrokerRecord, *records: AnyRecord) -> Stage:
 
 
 def _unfencing(broker: RegisterBrokerRecord) -> Sequence[Stage]:
-    record = change_of(broker, fenced=UNFENCED)
+    record = change_of(broker, fenced=UNFENCING_CHANGE)
     changes = unfenced(broker.broker_id)
     return (Stage("broker_unfenced", _who(broker), first=(record,), changes=changes),)
 
@@ -238,7 +240,7 @@ def _fenced_as_asked(broker: RegisterBrokerRecord) -> Sequence[Stage]:
 
 
 def _stopping(broker: RegisterBrokerRecord) -> Sequence[Stage]:
-    return (stopping(broker, change_of(broker, stopping=True)),)
+    return (shutdown_stage(broker, change_of(broker, in_controlled_shutdown=True)),)
 
 
 def _stopped(broker: RegisterBrokerRecord) -> Sequence[Stage]:
@@ -251,9 +253,9 @@ def _stopped(broker: RegisterBrokerRecord) -> Sequence[Stage]:
 
 _STAGES: Final[Mapping[BrokerState, Callable[[RegisterBrokerRecord], Sequence[Stage]]]] = {
     BrokerState.FENCED: _fenced_as_asked,
-    BrokerState.ACTIVE: _unfencing,
-    BrokerState.STOPPING: _stopping,
-    BrokerState.MAY_STOP: _stopped,
+    BrokerState.UNFENCED: _unfencing,
+    BrokerState.CONTROLLED_SHUTDOWN: _stopping,
+    BrokerState.SHUTDOWN_NOW: _stopped,
 }
 
 
@@ -286,14 +288,14 @@ def _directory_stages(
     return stages
 
 
-def _note_of(
+def _when_appended(
     broker: RegisterBrokerRecord, becomes: BrokerState
 ) -> Callable[[BrokerSessions, Offset, int], None] | None:
     """What the sessions are told once everything is appended."""
     broker_id, epoch = broker.broker_id, broker.broker_epoch
-    if becomes is BrokerState.MAY_STOP:
+    if becomes is BrokerState.SHUTDOWN_NOW:
         return lambda sessions, _end_offset, _now_ms: sessions.over(broker_id, epoch)
-    if becomes is BrokerState.STOPPING:
+    if becomes is BrokerState.CONTROLLED_SHUTDOWN:
         return lambda sessions, end_offset, _now_ms: sessions.shutting_down(broker_id, epoch, end_offset - 1)
     return None
 

@@ -1,12 +1,12 @@
 """BrokerRegistration: a broker says, at each start, that it is there, and gets its epoch.
 
-The same start may register again, to say more (after an upgrade of the cluster, for example); it keeps its
-epoch. A new start gets a new epoch: the offset of its record, or a lower bound of it that is above every
-epoch before. Before that record its former start leaves all ISRs, and the ELRs, too, unless the broker proves
-that it stopped in order (it knows the epoch that it had): it may have lost records that it had acknowledged.
+The same incarnation may register again, to say more (after an upgrade of the cluster, for example); it keeps
+its epoch. A new incarnation gets a new epoch: the offset of its record, or a lower bound of it that is above
+every epoch before. Before that record the former one leaves all ISRs, and the ELRs, too, unless the broker
+proves a clean shutdown (it knows the epoch that it had): it may have lost records that it had acknowledged.
 
-While the former start is heard of, a new one is refused. So the second of two brokers with one id waits, and
-is named in the log; a broker that was killed and comes back waits until its old session is over.
+While the former incarnation is heard of, a new one is refused. So the second of two brokers with one id
+waits, and is named in the log; a broker that was killed and comes back waits until its old session is over.
 
 Follows: Kafka's ClusterControlManager.registerBroker.
 Differs: a broker under the id of a voter of the quorum is refused, since this quorum runs controllers only.
@@ -44,8 +44,8 @@ from kraftd.records.messages import (
 )
 from kraftd.types import Offset, uuid_text
 
-_CLEAN_STOP_SINCE: Final = 3
-"""The version of the request from which a broker says with which epoch it last stopped in order."""
+_PREVIOUS_EPOCH_SINCE: Final = 3
+"""The version of the request from which a broker says which epoch its last clean shutdown had."""
 
 
 class Complaint(NamedTuple):
@@ -164,7 +164,7 @@ def _refused(context: Context, request: BrokerRegistrationRequest, complaint: Co
 def _amendment(
     context: Context, request: BrokerRegistrationRequest, known: RegisterBrokerRecord
 ) -> BrokerPlan:
-    """More of what a start has said before: it keeps epoch, state and session."""
+    """More of what an incarnation has said before: it keeps epoch, state and session."""
     record = msgspec.structs.replace(
         record_of(request, context.image),
         broker_epoch=known.broker_epoch,
@@ -174,19 +174,19 @@ def _amendment(
     )
     fields = {"broker": known.broker_id, "epoch": known.broker_epoch, "host": context.client.host}
 
-    def note(sessions: BrokerSessions, end_offset: Offset, now_ms: int) -> None:
+    def when_appended(sessions: BrokerSessions, end_offset: Offset, now_ms: int) -> None:
         sessions.registered(known.broker_id, known.broker_epoch, end_offset - 1, now_ms)
 
     return BrokerPlan(
         known.broker_id,
         [Stage("broker_registration_amended", fields, first=(record,))],
         response=BrokerRegistrationResponse(broker_epoch=known.broker_epoch),
-        note=note,
+        when_appended=when_appended,
     )
 
 
 class RegistrationPlan(Plan):
-    """A new start of a broker: its former one leaves its partitions, then it is registered, fenced."""
+    """A new incarnation of a broker: the former one leaves its partitions, then it is registered, fenced."""
 
     kind = "BrokerRegistration"
 
@@ -196,7 +196,7 @@ class RegistrationPlan(Plan):
         self.about = request.broker_id
         self._request = request
         self._known_epoch = None if known is None else known.broker_epoch
-        self._is_clean = context.version < _CLEAN_STOP_SINCE or (
+        self._is_clean = context.version < _PREVIOUS_EPOCH_SINCE or (
             known is not None and known.broker_epoch == request.previous_broker_epoch
         )
         self._host = context.client.host
@@ -219,7 +219,7 @@ class RegistrationPlan(Plan):
         return [*changes, record], True
 
     def response(self) -> BrokerRegistrationResponse:
-        """The epoch."""
+        """Which epoch it got, or why it was refused."""
         if self._complaint is not None:
             return refuse(self._request, *self._complaint)
         return BrokerRegistrationResponse(broker_epoch=self._epoch)
@@ -230,14 +230,14 @@ class RegistrationPlan(Plan):
             sessions.registered(self._request.broker_id, self._epoch, end_offset - 1, now_ms)
 
     def lines(self) -> Sequence[LogLine]:
-        """That it is registered, and what its former start leaves behind."""
+        """That it is registered, and what its former incarnation leaves behind."""
         fields: dict[str, object] = {"broker": self._request.broker_id, "host": self._host}
         if self._complaint is not None:
             fields |= {"error": self._complaint.error.name, "reason": self._complaint.text}
             return (LogLine("broker_refused", fields, is_warning=True),)
         fields |= {"epoch": self._epoch, "incarnation": uuid_text(self._request.incarnation_id)}
         if self._known_epoch is not None:
-            fields |= {"former_epoch": self._known_epoch, "stopped_in_order": self._is_clean}
+            fields |= {"former_epoch": self._known_epoch, "clean_shutdown": self._is_clean}
         counts = self._changes.counts
         if counts.changed:
             fields |= {"partitions": counts.changed, "new_leaders": counts.moved, "offline": counts.offline}
@@ -252,7 +252,7 @@ class RegistrationPlan(Plan):
 
 
 def record_of(request: BrokerRegistrationRequest, image: MetadataImage) -> RegisterBrokerRecord:
-    """The record of a start that was never heard of: fenced, without an epoch yet."""
+    """The record of an incarnation that was never heard of: fenced, without an epoch yet."""
     level = image.metadata_version
     return RegisterBrokerRecord(
         broker_id=request.broker_id,

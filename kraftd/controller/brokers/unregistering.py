@@ -34,7 +34,7 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Dec
         broker_id,
         [stage],
         response=UnregisterBrokerResponse(error_message=None),
-        note=lambda sessions, _end_offset, _now_ms: sessions.unregistered(broker_id),
+        when_appended=lambda sessions, _end_offset, _now_ms: sessions.unregistered(broker_id),
     )
 
 

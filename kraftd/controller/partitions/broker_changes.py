@@ -197,7 +197,7 @@ def directories_lost(broker_id: NodeId, directory_ids: Collection[Uuid]) -> Part
 
     event = _Event(
         lambda topics: topics.partitions_on(broker_id),
-        lambda partition: Target(isr=_without(partition.isr, broker_id)),
+        lambda partition: Target(isr=without_broker(partition.isr, broker_id)),
         without=(broker_id,),
         concerns=is_in_one,
     )
@@ -220,7 +220,7 @@ def _leaving(broker_id: NodeId) -> _Event:
     """A broker that leaves the ISRs, and keeps its records."""
     return _Event(
         lambda topics: topics.partitions_in_sync_on(broker_id),
-        lambda partition: Target(isr=_without(partition.isr, broker_id)),
+        lambda partition: Target(isr=without_broker(partition.isr, broker_id)),
         without=(broker_id,),
     )
 
@@ -229,7 +229,7 @@ def _lost(broker_id: NodeId) -> _Event:
     """A broker that leaves the ISRs and the ELRs, since it may not have all records any more."""
     return _Event(
         lambda topics: topics.partitions_in_sync_or_eligible_on(broker_id),
-        lambda partition: Target(isr=_without(partition.isr, broker_id), unclean=(broker_id,)),
+        lambda partition: Target(isr=without_broker(partition.isr, broker_id), unclean=(broker_id,)),
         without=(broker_id,),
     )
 
@@ -242,5 +242,6 @@ def _as_it_is(_partition: PartitionRecord) -> Target:
     return Target()
 
 
-def _without(isr: tuple[NodeId, ...], broker_id: NodeId) -> tuple[NodeId, ...]:
+def without_broker(isr: tuple[NodeId, ...], broker_id: NodeId) -> tuple[NodeId, ...]:
+    """The ISR that a broker has left."""
     return tuple(one for one in isr if one != broker_id)

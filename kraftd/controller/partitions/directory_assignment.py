@@ -13,7 +13,8 @@ from typing import Final
 from kraftd.controller.context import Context
 from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import Decided, WriteOperation
-from kraftd.controller.partitions.election import Election
+from kraftd.controller.partitions.broker_changes import without_broker
+from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.in_sync import is_current
 from kraftd.controller.partitions.partition_change_builder import Target
 from kraftd.controller.partitions.partition_rules import PartitionRules, has_online_directory
@@ -30,7 +31,7 @@ from kraftd.protocol.messages import (
     AssignReplicasToDirsResponseTopicData,
 )
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
-from kraftd.types import NodeId, Uuid
+from kraftd.types import Uuid
 
 _SLICE_PARTITIONS: Final = SLICE_RECORDS // 2
 """Each has two changes at most."""
@@ -132,18 +133,14 @@ class AssignReplicasToDirsPlan(Plan):
             else:
                 self._outcomes.append(ErrorCode.NONE)
                 target = Target(directories={me: directory})
-                placed.append(rules.change(partition, target, Election.ONLINE))
+                placed.append(rules.change(partition, target, ElectionKind.ONLINE))
                 if broker is not None and not has_online_directory(broker, directory):
                     offline[topic_id, partition_id] = partition
         out_of_sync = [
-            rules_without_me.change(partition, Target(isr=_without(partition.isr, me)))
+            rules_without_me.change(partition, Target(isr=without_broker(partition.isr, me)))
             for _, partition in sorted(offline.items())
         ]
         return [change for change in (*placed, *out_of_sync) if change is not None]
-
-
-def _without(isr: tuple[NodeId, ...], broker_id: NodeId) -> tuple[NodeId, ...]:
-    return tuple(one for one in isr if one != broker_id)
 
 
 ASSIGN_REPLICAS_TO_DIRS = WriteOperation(

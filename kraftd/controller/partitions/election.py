@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 from kraftd.types import NO_NODE, NodeId
 
 
-class Election(Enum):
+class ElectionKind(Enum):
     """The kinds of elections."""
 
     ONLINE = "online"
@@ -58,7 +58,7 @@ _Step: TypeAlias = Callable[[Candidates], NodeId]
 """Finds a broker, or -1."""
 
 
-def elect(kind: Election, candidates: Candidates) -> Elected:
+def elect(kind: ElectionKind, candidates: Candidates) -> Elected:
     """Who leads from here on; it may be who leads now."""
     for step, is_unclean in STEPS[kind]:
         leader = step(candidates)
@@ -100,19 +100,19 @@ _CLEAN: Final = False
 _UNCLEAN: Final = True
 _NOBODY: Final = Elected(NO_NODE, _CLEAN)
 
-STEPS: Final[dict[Election, tuple[tuple[_Step, bool], ...]]] = {
-    Election.ONLINE: (
+STEPS: Final[dict[ElectionKind, tuple[tuple[_Step, bool], ...]]] = {
+    ElectionKind.ONLINE: (
         (_the_leader, _CLEAN),
         (_a_valid_one, _CLEAN),
         (_the_last_known, _UNCLEAN),
     ),
-    Election.PREFERRED: (
+    ElectionKind.PREFERRED: (
         (_the_preferred, _CLEAN),
         (_the_leader, _CLEAN),
         (_a_valid_one, _CLEAN),
         (_the_last_known, _UNCLEAN),
     ),
-    Election.UNCLEAN: (
+    ElectionKind.UNCLEAN: (
         (_the_leader, _CLEAN),
         (_a_valid_one, _CLEAN),
         (_the_last_known, _UNCLEAN),

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kraftd.controller.partitions.election import Candidates, Election, elect
+from kraftd.controller.partitions.election import Candidates, ElectionKind, elect
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE, NO_EPOCH_RISE_ON_SHRINK_SINCE
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
 from kraftd.types import NO_NODE, NodeId, Uuid
@@ -51,7 +51,7 @@ class Rules(NamedTuple):
     has_elr: bool
     """Whether eligible leader replicas are kept."""
     min_isr: int
-    """With fewer in sync nothing is acknowledged to who waits for all; no more than there are replicas."""
+    """With fewer in sync nothing is acknowledged with acks=all; no more than there are replicas."""
     is_acceptable: Callable[[NodeId], bool]
     """Whether a broker can lead it now."""
     default_directory: Callable[[NodeId], Uuid]
@@ -77,7 +77,7 @@ class _Leadership(NamedTuple):
 
 
 def partition_change(
-    partition: PartitionRecord, target: Target, election: Election, rules: Rules
+    partition: PartitionRecord, target: Target, election: ElectionKind, rules: Rules
 ) -> PartitionChangeRecord | None:
     """The change that makes of a partition what it shall become, with all that follows from it."""
     after = _with_reassignment_completed(
@@ -144,7 +144,7 @@ def _with_reassignment_completed(after: _Assignment) -> _Assignment:
 
 
 def _leadership(
-    partition: PartitionRecord, after: _Assignment, unclean: _Ids, election: Election, rules: Rules
+    partition: PartitionRecord, after: _Assignment, unclean: _Ids, election: ElectionKind, rules: Rules
 ) -> _Leadership:
     """Hold an election, and say what changes with it."""
     isr, has_elr = after.isr, rules.has_elr
@@ -177,7 +177,7 @@ def _leadership(
 
 
 def _eligible(partition: PartitionRecord, after: _Assignment, unclean: _Ids, rules: Rules) -> _Ids:
-    """Who is out of the ISR and still has all records that were acknowledged to who waits for all.
+    """Who is out of the ISR and still has all records that were acknowledged with acks=all.
 
     Say nodes 1 and 2 are in sync, two must be, and node 2 stops: from then on nothing is acknowledged, so
     node 2 misses nothing, until the ISR is large enough again. Who holds no replica any more is not eligible:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from kraftd.controller.configs.effective import BrokerConfigs, number
 from kraftd.controller.context import Context
-from kraftd.controller.partitions.election import Election
+from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.partition_change_builder import Rules, Target, partition_change
 from kraftd.metadata.config_schema import MIN_IN_SYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, ResourceType
 from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
@@ -38,13 +38,13 @@ class TopicRules(NamedTuple):
     """What the configs of a topic say."""
 
     min_isr: int
-    """No more than its first partition has replicas."""
+    """`min.insync.replicas`, or the number of replicas of its first partition if that is smaller."""
     is_unclean_allowed: bool
 
     @property
-    def election(self) -> Election:
+    def election(self) -> ElectionKind:
         """How to look for a leader when one is needed."""
-        return Election.UNCLEAN if self.is_unclean_allowed else Election.ONLINE
+        return ElectionKind.UNCLEAN if self.is_unclean_allowed else ElectionKind.ONLINE
 
 
 class PartitionRules:
@@ -63,7 +63,7 @@ class PartitionRules:
         self._has_elr = has_elr(context.image)
 
     def change(
-        self, partition: PartitionRecord, target: Target, election: Election | None = None
+        self, partition: PartitionRecord, target: Target, election: ElectionKind | None = None
     ) -> PartitionChangeRecord | None:
         """The change that makes of a partition what it shall become, None if it is that.
 

@@ -159,7 +159,7 @@ BOUNDARY = (
         "D-38",
         "The cursor names the first entry of the next page, which is behind it then.",
         "tests",
-        ("kraftd.controller.configs.list_configs:list_configs", "last = page[-1]", "last = entry"),
+        ("kraftd.controller.configs.listing:list_configs", "last = page[-1]", "last = entry"),
         where=(f"{_PAGES}::test_a_listing_goes_on_behind_each_page",),
     ),
     mutant(
@@ -167,7 +167,7 @@ BOUNDARY = (
         "D-38",
         "The cursor names the last entry but one, so the last is told twice.",
         "tests",
-        ("kraftd.controller.configs.list_configs:list_configs", "last = page[-1]", "last = page[-2:][0]"),
+        ("kraftd.controller.configs.listing:list_configs", "last = page[-1]", "last = page[-2:][0]"),
         where=(f"{_PAGES}::test_a_listing_goes_on_behind_each_page",),
     ),
     mutant(

@@ -6,7 +6,7 @@ _TOPICS = "tests/unit/controller/test_topics_listing.py"
 _BROKERS = "tests/unit/controller/test_brokers_listing.py"
 _CLI = "tests/unit/cli/test_topics.py"
 _PACKED = "tests/unit/metadata/test_packed.py"
-_LISTING = "kraftd.controller.topics_listing"
+_LISTING = "kraftd.controller.topics.listing"
 _BUILDER = "kraftd.metadata.parts.topics.builder:TopicsBuilder"
 
 LISTINGS = (
@@ -40,7 +40,7 @@ LISTINGS = (
         "A new leader tells of heartbeats that it never had.",
         "tests",
         (
-            "kraftd.controller.brokers_listing:_entry",
+            "kraftd.controller.brokers.listing:_entry",
             "is_heard = session is not None and session.metadata_offset >= 0",
             "is_heard = session is not None",
         ),

@@ -168,8 +168,8 @@ PARTITIONS = (
         "tests",
         (
             f"{_PARTITIONS}.partition_rules:TopicRules.election",
-            "return Election.UNCLEAN if self.is_unclean_allowed else Election.ONLINE",
-            "return Election.UNCLEAN",
+            "return ElectionKind.UNCLEAN if self.is_unclean_allowed else ElectionKind.ONLINE",
+            "return ElectionKind.UNCLEAN",
         ),
         where=(_EVENTS,),
     ),

@@ -3,7 +3,7 @@
 import pytest
 
 from kraftd.controller import response_room
-from kraftd.controller.brokers_listing import list_brokers
+from kraftd.controller.brokers.listing import list_brokers
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all

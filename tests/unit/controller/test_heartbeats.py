@@ -195,4 +195,4 @@ def test_a_broker_that_is_not_registered_is_stale(world):
 
 def test_the_table_has_no_line_that_can_never_hold():
     """Fenced, active and stopping are what a broker can be; who may stop is asked no more."""
-    assert {rule.state for rule in NEXT} == set(BrokerState) - {BrokerState.MAY_STOP}
+    assert {rule.state for rule in NEXT} == set(BrokerState) - {BrokerState.SHUTDOWN_NOW}

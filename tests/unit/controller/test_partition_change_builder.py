@@ -6,7 +6,7 @@ is there for.
 
 import pytest
 
-from kraftd.controller.partitions.election import STEPS, Candidates, Elected, Election, elect
+from kraftd.controller.partitions.election import STEPS, Candidates, Elected, ElectionKind, elect
 from kraftd.controller.partitions.partition_change_builder import Rules, Target, partition_change
 from kraftd.metadata.parts.topics.partitions import UNASSIGNED
 from kraftd.records.messages import PartitionChangeRecord
@@ -19,7 +19,7 @@ def rules(*, level=30, elr=False, min_isr=1, gone=()):
     return Rules(level, elr, min_isr, lambda broker: broker in BROKERS - {*gone}, directory)
 
 
-def change(partition, target=None, election=Election.ONLINE, **said):
+def change(partition, target=None, election=ElectionKind.ONLINE, **said):
     return partition_change(partition, target or Target(), election, rules(**said))
 
 
@@ -95,27 +95,27 @@ def candidates(*, leader=1, isr=(1, 2), elr=(), last=(), active=(1, 2, 3)):
 
 
 def test_every_kind_of_election_has_its_steps():
-    assert set(STEPS) == set(Election)
+    assert set(STEPS) == set(ElectionKind)
 
 
 @pytest.mark.parametrize(
     ("kind", "given", "elected"),
     [
-        (Election.ONLINE, {}, (1, False)),
-        (Election.ONLINE, {"leader": 2}, (2, False)),
-        (Election.PREFERRED, {"leader": 2}, (1, False)),
-        (Election.PREFERRED, {"leader": 2, "active": (2, 3)}, (2, False)),
-        (Election.PREFERRED, {"active": (2, 3)}, (2, False)),
-        (Election.ONLINE, {"active": (2, 3)}, (2, False)),
-        (Election.ONLINE, {"active": (3,)}, (-1, False)),
-        (Election.UNCLEAN, {"active": (3,)}, (3, True)),
-        (Election.UNCLEAN, {"active": (2, 3)}, (2, False)),
-        (Election.ONLINE, {"isr": (), "elr": (3,)}, (3, False)),
-        (Election.ONLINE, {"isr": (1,), "elr": (3,), "active": (3,)}, (-1, False)),
-        (Election.ONLINE, {"isr": (), "last": (3,)}, (3, True)),
-        (Election.ONLINE, {"isr": (), "last": (3,), "active": (1, 2)}, (-1, False)),
-        (Election.ONLINE, {"isr": (), "last": (2, 3)}, (-1, False)),
-        (Election.UNCLEAN, {"isr": (), "active": ()}, (-1, False)),
+        (ElectionKind.ONLINE, {}, (1, False)),
+        (ElectionKind.ONLINE, {"leader": 2}, (2, False)),
+        (ElectionKind.PREFERRED, {"leader": 2}, (1, False)),
+        (ElectionKind.PREFERRED, {"leader": 2, "active": (2, 3)}, (2, False)),
+        (ElectionKind.PREFERRED, {"active": (2, 3)}, (2, False)),
+        (ElectionKind.ONLINE, {"active": (2, 3)}, (2, False)),
+        (ElectionKind.ONLINE, {"active": (3,)}, (-1, False)),
+        (ElectionKind.UNCLEAN, {"active": (3,)}, (3, True)),
+        (ElectionKind.UNCLEAN, {"active": (2, 3)}, (2, False)),
+        (ElectionKind.ONLINE, {"isr": (), "elr": (3,)}, (3, False)),
+        (ElectionKind.ONLINE, {"isr": (1,), "elr": (3,), "active": (3,)}, (-1, False)),
+        (ElectionKind.ONLINE, {"isr": (), "last": (3,)}, (3, True)),
+        (ElectionKind.ONLINE, {"isr": (), "last": (3,), "active": (1, 2)}, (-1, False)),
+        (ElectionKind.ONLINE, {"isr": (), "last": (2, 3)}, (-1, False)),
+        (ElectionKind.UNCLEAN, {"isr": (), "active": ()}, (-1, False)),
     ],
 )
 def test_who_is_elected(kind, given, elected):

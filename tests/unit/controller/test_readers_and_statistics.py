@@ -3,7 +3,7 @@
 import pytest
 
 from kraftd.controller.configs.describe_configs import describe_configs
-from kraftd.controller.configs.list_configs import list_configs
+from kraftd.controller.configs.listing import list_configs
 from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ConfigType

@@ -198,14 +198,14 @@ def test_a_new_start_is_out_of_every_isr_first_and_eligible_only_after_a_stop_in
         partition = world.partition(topic, number)
         assert (partition.leader, tuple(partition.isr)) == (6, (6,))
     line = world.lines[-1].fields
-    assert (line["stopped_in_order"], line["partitions"], line["new_leaders"]) == (is_clean, 2, 1)
+    assert (line["clean_shutdown"], line["partitions"], line["new_leaders"]) == (is_clean, 2, 1)
 
 
 def test_before_version_3_every_stop_counts_as_one_in_order(world):
     world.up(5)
     world.wait(SESSION_MS + 2_000)
     world.register(5, start=2, version=2)
-    assert world.lines[-1].fields["stopped_in_order"] is True
+    assert world.lines[-1].fields["clean_shutdown"] is True
 
 
 # -- unregistering, producer ids

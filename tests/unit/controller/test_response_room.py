@@ -10,7 +10,7 @@ from kraftd.controller.configs.configuration_control import incremental_alter_co
 from kraftd.controller.configs.configuration_control import refuse_incremental as refuse_alter
 from kraftd.controller.configs.describe_configs import describe_configs
 from kraftd.controller.configs.describe_configs import refuse as refuse_describe
-from kraftd.controller.configs.list_configs import list_configs
+from kraftd.controller.configs.listing import list_configs
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import ImageBuilder

@@ -5,8 +5,9 @@ import random
 import msgspec
 import pytest
 
-from kraftd.controller import response_room, topics_listing
-from kraftd.controller.topics_listing import describe_topics, list_topics
+from kraftd.controller import response_room
+from kraftd.controller.topics import listing as topics_listing
+from kraftd.controller.topics.listing import describe_topics, list_topics
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all

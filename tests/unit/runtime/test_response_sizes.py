@@ -12,17 +12,17 @@ import msgspec
 import pytest
 from contexts import context_of
 
-from kraftd.controller import topics_listing
 from kraftd.controller.admin_apis import OPERATIONS
-from kraftd.controller.brokers_listing import list_brokers
+from kraftd.controller.brokers.listing import list_brokers
 from kraftd.controller.configs.configuration_control import incremental_alter_configs
 from kraftd.controller.configs.describe_configs import describe_configs
-from kraftd.controller.configs.list_configs import list_configs
+from kraftd.controller.configs.listing import list_configs
 from kraftd.controller.decisions import RunningPlan
 from kraftd.controller.event_queue import EventQueue
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.controller.statistics import EventStatistics
-from kraftd.controller.topics_listing import describe_topics, list_topics
+from kraftd.controller.topics import listing as topics_listing
+from kraftd.controller.topics.listing import describe_topics, list_topics
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, apply_all
