@@ -1,6 +1,7 @@
 """What is told of a decision that raised: a defect of this program, which costs nothing else (D-14, D-35).
 
-The line names the place in the code, because the process goes on and leaves no trace of its own.
+The line names the place in the code, because the process goes on and leaves no trace of its own. A module of
+its own, short as it is, because it looks into tracebacks, which no rule of the controller does.
 """
 
 from typing import Any

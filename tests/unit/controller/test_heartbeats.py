@@ -93,7 +93,7 @@ def test_an_active_broker_that_asks_to_be_fenced_leaves_its_partitions_first(wor
     assert isinstance(world.log[-1], BrokerRegistrationChangeRecord)
 
 
-# -- stopping in order
+# -- controlled shutdown
 
 
 def test_a_broker_that_leads_nothing_may_stop_at_once(world):

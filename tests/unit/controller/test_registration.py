@@ -162,7 +162,7 @@ def test_a_broker_that_was_killed_comes_back_once_its_session_is_over(world):
     assert world.broker(5).fenced
 
 
-def test_a_broker_that_stopped_in_order_comes_back_at_once(world):
+def test_a_broker_comes_back_at_once_after_a_clean_shutdown(world):
     world.up(5)
     assert world.beat(5, stop=True).should_shut_down
     assert world.register(5, start=2).error_code == ErrorCode.NONE
