@@ -196,7 +196,7 @@ def directories_lost(broker_id: NodeId, directory_ids: Collection[Uuid]) -> Part
         return partition.directories[partition.replicas.index(broker_id)] in lost
 
     event = _Event(
-        lambda topics: topics.partitions_on(broker_id),
+        lambda topics: topics.partitions_in_sync_on(broker_id),
         lambda partition: Target(isr=without_broker(partition.isr, broker_id)),
         without=(broker_id,),
         concerns=is_in_one,

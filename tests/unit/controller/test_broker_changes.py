@@ -244,6 +244,22 @@ def test_who_is_taken_back_between_two_slices_is_out_in_the_end():
     assert not cluster.image[TOPICS].partitions_in_sync_on(1)
 
 
+def test_who_is_taken_back_while_its_directory_is_lost_is_out_in_the_end():
+    """A leader does not know of the directory yet: it brings the replica back after each slice."""
+    cluster = Cluster()
+    (topic,), _ = many(cluster, topics=1, partitions=100)
+    changes = broker_changes.directories_lost(1, cluster.partition(topic).directories[:1])
+    is_last, slices = False, 0
+    while not is_last:
+        records, is_last = changes.next(cluster.context(), 40)
+        cluster.apply(*records)
+        if not is_last:
+            cluster.apply(PartitionChangeRecord(slices, topic, isr=(2, 3, 1)))
+            slices += 1
+    assert slices > 1
+    assert not cluster.image[TOPICS].partitions_in_sync_on(1)
+
+
 def test_a_topic_that_comes_between_two_slices_is_seen_to():
     cluster = Cluster()
     many(cluster, topics=1)
