@@ -14,7 +14,8 @@ knows nothing of controller and metadata); import-linter and `tests/test_project
     logtools    questions to a log on a disk: state, history, what differs, is it whole; no daemon, no Spark
     net         asyncio protocols, the handshake           storage    segments, election file, recovery
     -------------------------- from here on: no clock, no random, no I/O, no await ---------------------------
-    audit       invariants of a whole quorum and of where replicas are; the one-line trace of every event
+    audit       for tests only: invariants of a whole quorum and of where replicas are, and the one-line trace
+                of every event and effect
     raft        the quorum: events in, effects out         broker     replica manager (still empty)
     controller  requests to records, and responses; Kafka's QuorumController
     metadata    the image: `apply`, `diff`, `to_records`, a hash that every reader can compute; all that is

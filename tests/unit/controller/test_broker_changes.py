@@ -9,6 +9,7 @@ from kraftd.controller.partitions import broker_changes
 from kraftd.controller.partitions.broker_changes import leads_anything
 from kraftd.metadata.config_schema import ResourceType
 from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.parts.topics.broker_index import ELIGIBLE
 from kraftd.records.messages import (
     ConfigRecord,
     PartitionChangeRecord,
@@ -129,7 +130,7 @@ def test_a_clean_stop_keeps_a_broker_eligible_and_an_unclean_one_does_not():
         fence(cluster, 1)
         cluster.work_off(broker_changes.restarted(1, clean=clean))
         assert cluster.partition(topic).eligible_leader_replicas == ((1,) if clean else None)
-        assert bool(cluster.image[TOPICS].partitions_eligible_on(1)) == clean
+        assert bool(cluster.image[TOPICS].broker_index.count(1, ELIGIBLE)) == clean
 
 
 def test_whoever_stopped_uncleanly_in_the_isr_is_not_eligible_either():

@@ -99,7 +99,7 @@ def listed(image, brokers=range(-1, 6)):
                 image[TOPICS].partitions_led_by,
                 image[TOPICS].partitions_in_sync_on,
                 image[TOPICS].partitions_on,
-                image[TOPICS].partitions_eligible_on,
+                lambda one: image[TOPICS].broker_index.partitions(one, broker_index.ELIGIBLE),
             )
         )
         for broker in brokers

@@ -129,10 +129,6 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
         """The partitions whose ISR a broker is in."""
         return self.broker_index.partitions(broker_id, IN_SYNC)
 
-    def partitions_eligible_on(self, broker_id: NodeId) -> PartitionList:
-        """The partitions whose ELR a broker is in."""
-        return self.broker_index.partitions(broker_id, ELIGIBLE)
-
     def partitions_in_sync_or_eligible_on(self, broker_id: NodeId) -> PartitionList:
         """The partitions whose ISR or ELR a broker is in."""
         return self.broker_index.partitions(broker_id, IN_SYNC | ELIGIBLE)
