@@ -122,6 +122,8 @@ class BrokerCluster:
         """What each partition was in each of its epochs, by the committed records."""
         self._on_busy: tuple[Callable[[SimNode], None], int, Random] | None = None
         """What happens to a leader in the middle of a plan, until when, and by which chance."""
+        self._told_early: dict[tuple[PartitionKey, int], tuple[State, Offset]] = {}
+        """What leaders were told before any controller had applied it, and what was committed by then."""
         self._newest: dict[NodeId, tuple[int, int]] = {}
         """The highest epoch that each broker's processes were given, and which process that was."""
 
@@ -203,7 +205,7 @@ class BrokerCluster:
                 before = self.auditor.partitions.get(key)
                 self.auditor.on_record(record, batch.base_offset + number)
                 touched.append(key)
-                self._note_state(key, before)
+                self._note_state(key, before, batch.base_offset + number)
             else:
                 self.auditor.on_record(record, batch.base_offset + number)
                 self._note_broker(record)
@@ -212,9 +214,12 @@ class BrokerCluster:
         for complaint in self.auditor.disagreements([one for one in found if one is not None]):
             raise Violation(f"ImagesAreWhatTheRecordsSay: node {node.id}: {complaint}")
 
-    def _note_state(self, key: PartitionKey, before: Partition | None) -> None:
+    def _note_state(self, key: PartitionKey, before: Partition | None, offset: Offset) -> None:
         one = self.auditor.partitions[key]
-        self._states[key, one.epoch] = one.leader, one.leader_epoch, one.isr, one.epoch
+        self._states[key, one.epoch] = state = one.leader, one.leader_epoch, one.isr, one.epoch
+        told = self._told_early.pop((key, one.epoch), None)
+        if told is not None and (told[0] != state or offset >= told[1]):
+            raise _not_committed(key, told[0], f"{state} at {offset}, of which {told[1]} were committed")
         if before is None:
             return
         if before.leader == one.leader:
@@ -277,9 +282,11 @@ class BrokerCluster:
             Violation: No committed record made it so.
         """
         committed = self._states.get((key, state[3]))
-        if committed != state:
-            text = f"{broker.id} is told {state} of {key[0].hex()[-8:]}-{key[1]}"
-            raise Violation(f"BrokersAreToldWhatIsCommitted: {text}, and the log says {committed}")
+        if committed is None:
+            # Perhaps it is committed and no controller has applied it yet: its record will tell.
+            self._told_early[key, state[3]] = state, self._world.auditor.committed[0]
+        elif committed != state:
+            raise _not_committed(key, state, committed)
 
     def compare(self, broker: SimBroker, end_offset: Offset, image: MetadataImage) -> None:
         """A broker has published an image.
@@ -351,6 +358,8 @@ class BrokerCluster:
             Violation: One does not, or a topic is not.
         """
         world = self._world
+        for (key, _), (state, _) in self._told_early.items():
+            raise _not_committed(key, state, None)
         up = [broker for broker in self.brokers.values() if broker.is_up]
 
         def agree() -> bool:
@@ -366,3 +375,8 @@ class BrokerCluster:
             complaint = admin.complaint(newest.disk.log.image)
             if complaint is not None:
                 raise Violation(f"TopicsAreAsAcknowledged: {complaint}")
+
+
+def _not_committed(key: PartitionKey, state: State, committed: object) -> Violation:
+    text = f"a leader is told {state} of {key[0].hex()[-8:]}-{key[1]}"
+    return Violation(f"BrokersAreToldWhatIsCommitted: {text}, and the log says {committed}")

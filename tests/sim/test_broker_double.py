@@ -1,11 +1,13 @@
 """The double of a broker: it takes what Kafka's would, and notices what Kafka's could not survive."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kraftd.audit.invariant import Violation
+from kraftd.audit.placements import Partition
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import MetadataImage
@@ -122,8 +124,34 @@ def test_whoever_registered_last_is_not_stale_unless_it_was_unregistered(cluster
 
 
 def test_leaders_are_told_what_is_committed(cluster: BrokerCluster) -> None:
+    state = (7, 0, (7, 8), 1)
+    cluster._states[KEY, 1] = state
+    cluster.told(process(7, 1, 10), KEY, state)
     with pytest.raises(Violation, match="BrokersAreToldWhatIsCommitted"):
-        cluster.told(process(7, 1, 10), KEY, (7, 0, (7, 8), 1))
+        cluster.told(process(7, 1, 10), KEY, (7, 0, (7,), 1))
+
+
+@pytest.mark.parametrize(("told", "offset", "is_right"), [((), 4, True), ((7,), 4, False), ((), 5, False)])
+def test_who_is_told_before_a_controller_applied_it_is_told_what_was_committed(
+    cluster: BrokerCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    told: tuple[int, ...],
+    offset: int,
+    is_right: bool,
+) -> None:
+    """Five records were committed when a leader was told; then a controller applies the one in question."""
+    monkeypatch.setattr(cluster._world, "auditor", SimpleNamespace(committed=(5, 0)))
+    partition = Partition((7, 8), (7, 8), 7, 0, 1, (), (bytes(16), bytes(16)), is_recovering=False)
+    cluster.told(process(7, 1, 10), KEY, (7, 0, told or partition.isr, 1))
+    cluster.auditor.partitions[KEY] = partition
+    with nullcontext() if is_right else pytest.raises(Violation, match="BrokersAreToldWhatIsCommitted"):
+        cluster._note_state(KEY, None, offset)
+
+
+def test_what_a_leader_was_told_has_to_come(cluster: BrokerCluster) -> None:
+    cluster.told(process(7, 1, 10), KEY, (7, 0, (7, 8), 1))
+    with pytest.raises(Violation, match="BrokersAreToldWhatIsCommitted"):
+        cluster.converge(0, 1)
 
 
 def test_brokers_hold_the_controllers_image(cluster: BrokerCluster) -> None:
