@@ -516,6 +516,19 @@ class Cluster:
                 raise TimeoutWaitingError(f"node {waiting[0].node_id} lags\n{waiting[0].last_lines()}")
             time.sleep(0.01)
 
+    def image_hashes(self, *nodes: Node, timeout_s: float = WAIT_S) -> set[str]:
+        """The hashes of the images of these nodes (all that run, if none are named), all at one offset.
+
+        A controller registers whenever it has started, so that the images go on changing for a moment.
+        """
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            self.wait_caught_up(*nodes, timeout_s=timeout_s)
+            views = [node.describe() for node in nodes or self.running()]
+            if len({view.applied_offset for view in views}) == 1:
+                return {view.image_hash for view in views}
+        raise TimeoutWaitingError(f"the nodes were at no common offset within {timeout_s} s")
+
     def close(self) -> None:
         """Kill whatever still runs."""
         for node in self:
