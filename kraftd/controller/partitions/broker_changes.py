@@ -76,10 +76,12 @@ class _Event(msgspec.Struct, frozen=True):
 class PartitionChanges:
     """The changes that an event entails. Mutable; holds nothing of an image but where it stands in it."""
 
-    def __init__(self, event: _Event) -> None:
+    def __init__(self, event: _Event, *then: _Event) -> None:
+        """Begin with an event; each of `then` comes once nothing is left of what was before it."""
         self.counts = Counts()
         self.failures: list[FailedPartition] = []
         self._event = event
+        self._then = list(then)
         self._through: defaultdict[Uuid, set[int]] = defaultdict(set)
         """Those that stay in the list, and of which nothing more is to be said."""
         self._topics: list[Uuid] = []
@@ -102,7 +104,13 @@ class PartitionChanges:
             looks -= 1
             if len(records) == limit or looks == 0:
                 return records, False
-        return records, True
+        if not self._then:
+            return records, True
+        self._event = self._then.pop(0)
+        self._through.clear()
+        for failed in self.failures:
+            self._through[failed.topic_id].add(failed.partition_id)
+        return records, False
 
     def leave_out(self, topic_id: Uuid, partition_id: int, error: Exception) -> None:
         """Change nothing in a partition any more: deciding about it, or folding its change, failed."""
@@ -196,12 +204,15 @@ def directories_lost(broker_id: NodeId, directory_ids: Collection[Uuid]) -> Part
         return partition.directories[partition.replicas.index(broker_id)] in lost
 
     event = _Event(
-        lambda topics: topics.partitions_in_sync_on(broker_id),
+        lambda topics: topics.partitions_on(broker_id),
         lambda partition: Target(isr=without_broker(partition.isr, broker_id)),
         without=(broker_id,),
         concerns=is_in_one,
     )
-    return PartitionChanges(event)
+    # Partitions stay in this list, and are looked at once. A leader that has not heard of the directory yet
+    # may bring the replica back between two slices: who is in sync is looked at until nobody is.
+    back = msgspec.structs.replace(event, list=lambda topics: topics.partitions_in_sync_on(broker_id))
+    return PartitionChanges(event, back)
 
 
 def leaderless() -> PartitionChanges:

@@ -203,7 +203,8 @@ def test_what_was_in_a_lost_directory_is_out_of_sync():
         [
             PartitionChangeRecord(1, topic, isr=(2,), leader=2),
             PartitionChangeRecord(2, topic, isr=(2,)),
-        ]
+        ],
+        [],  # the second look finds nobody who came back
     ]
 
 
