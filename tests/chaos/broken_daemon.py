@@ -32,8 +32,8 @@ def stale_reads() -> None:
 def acknowledged_at_once() -> None:
     append = ControllerApis._append
 
-    def append_and_reply(apis: Any, write: Any, caller: Any, now: Any) -> None:
-        append(apis, write, None, now)
+    def append_and_reply(apis: Any, write: Any, caller: Any, *when: Any) -> None:
+        append(apis, write, None, *when)
         if caller is not None:
             caller.reply(write.response_when_committed)
 
