@@ -262,6 +262,23 @@ def test_who_is_taken_back_while_its_directory_is_lost_is_out_in_the_end():
     assert not cluster.image[TOPICS].partitions_in_sync_on(1)
 
 
+def test_who_is_moved_into_a_directory_while_it_is_lost_is_out_in_the_end():
+    """The broker had chosen the directory before it failed, and says so between two slices."""
+    cluster = Cluster(brokers=(2, 3))
+    cluster.register(1, (directory(1), directory(11)))
+    ours, lost, theirs = directory(1), directory(11), directory(2)
+    topic = cluster.topic(
+        "a", led((1, 2), directories=(ours, theirs)), led((1, 2), directories=(lost, theirs))
+    )
+    changes = broker_changes.directories_lost(1, [lost])
+    records, is_last = changes.next(cluster.context(), 1)
+    assert [record.partition_id for record in records] == [1]
+    assert not is_last
+    cluster.apply(*records, PartitionChangeRecord(0, topic, directories=(lost, theirs)))
+    cluster.work_off(changes)
+    assert not cluster.image[TOPICS].partitions_in_sync_on(1)
+
+
 def test_a_topic_that_comes_between_two_slices_is_seen_to():
     cluster = Cluster()
     many(cluster, topics=1)
