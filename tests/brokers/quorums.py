@@ -1,10 +1,10 @@
 """Three controllers that brokers can stand on: kraftd's, or Kafka's own to compare with.
 
 `Quorum` is what a test may ask of either. kraftd's is `tests.process.cluster.Cluster` as it is; `KafkaQuorum`
-here starts Kafka's controllers on directories that we format. Who leads is asked of both with the same
-request, DescribeQuorum on Kafka's wire.
+here starts Kafka's controllers, and `Successors` are kraftd's daemons on directories, addresses and
+properties files of those. Who leads is asked of both with the same request, DescribeQuorum on Kafka's wire.
 
-Not `tests.interop.controllers`: that one hands directories over between the two, with Kafka's own commands.
+Not `tests.interop.controllers`: that one has no brokers that stay up, and asks with Kafka's own commands.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ from kraftd.protocol.messages import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
+    DescribeQuorumResponsePartitionData,
 )
-from kraftd.storage import OsFileSystem, format_directory
 from kraftd.types import uuid_text
 from tests.brokers.kafka_process import KafkaProcess
 from tests.interop.peer import Kafka
-from tests.process.cluster import KafkaClient, TimeoutWaitingError, free_ports
+from tests.process.cluster import Cluster, KafkaClient, Node, TimeoutWaitingError, free_ports
 
 WAIT_S = 120.0
 
@@ -44,6 +44,8 @@ class Controller(Protocol):
     def stop(self) -> int: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
+    def signal(self, number: int) -> None: ...
+    def wait_exit(self) -> int: ...
     def last_lines(self, count: int = 15) -> str: ...
 
 
@@ -70,18 +72,16 @@ class KafkaQuorum:
             for node_id in self._ports
         }
         for node in self:
-            format_directory(
-                OsFileSystem(),
-                folder / f"controller-{node.node_id}",
-                cluster_id=self.cluster_id,
-                node_id=node.node_id,
-                directory_id=os.urandom(16),
-                now_ms=int(time.time() * 1_000),
-            )
+            kafka.run("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", node.config_path)
             node.start()
 
     def __iter__(self) -> Iterator[KafkaProcess]:
         return iter(self._nodes.values())
+
+    @property
+    def directories(self) -> dict[int, Path]:
+        """Each node's log.dirs."""
+        return {node.node_id: Path(node.properties["log.dirs"]) for node in self}
 
     @property
     def voters(self) -> str:
@@ -108,6 +108,27 @@ class KafkaQuorum:
         }
 
 
+class Successors(Cluster):
+    """kraftd's daemons in the place of Kafka's controllers, which are stopped: nothing is written anew, not
+    even the properties files.
+    """
+
+    def __init__(self, before: KafkaQuorum) -> None:
+        self._before = {node.node_id: node for node in before}
+        folder = before.directories[1].parent
+        super().__init__(folder, cluster_id=before.cluster_id, directories=before.directories)
+
+    def configure(self, node: Node, **overrides: str) -> Path:
+        """Take the file that Kafka was started with."""
+        assert not overrides
+        before = self._before[node.node_id]
+        node.port, node.config_path = before.port, before.config_path
+        return node.config_path
+
+    def format(self, node: Node, *, cluster_id: str | None = None) -> None:
+        """Leave the directory as Kafka left it."""
+
+
 def wait_leader(quorum: Quorum, *, but: Controller | None = None, timeout_s: float = WAIT_S) -> Controller:
     """Wait until a controller says that it leads, other than `but`."""
     deadline = time.monotonic() + timeout_s
@@ -120,7 +141,20 @@ def wait_leader(quorum: Quorum, *, but: Controller | None = None, timeout_s: flo
     raise TimeoutWaitingError(f"no leader within {timeout_s} s\n{said}")
 
 
+def high_watermark(quorum: Quorum) -> int:
+    """Up to where the leader has committed."""
+    partition = _described(wait_leader(quorum))
+    assert partition is not None
+    return partition.high_watermark
+
+
 def _leads(node: Controller) -> bool:
+    partition = _described(node)
+    return partition is not None and partition.leader_id == node.node_id
+
+
+def _described(node: Controller) -> DescribeQuorumResponsePartitionData | None:
+    """The quorum as its leader tells it; None from anybody else."""
     request = DescribeQuorumRequest(
         topics=(
             DescribeQuorumRequestTopicData(
@@ -131,10 +165,7 @@ def _leads(node: Controller) -> bool:
     )
     with contextlib.suppress(OSError, IndexError), KafkaClient(node.port, timeout_s=2.0) as client:
         response = client.ask(request, 0)
-        partition = response.topics[0].partitions[0]
-        return bool(
-            response.error_code == ErrorCode.NONE
-            and partition.error_code == ErrorCode.NONE
-            and partition.leader_id == node.node_id
-        )
-    return False
+        partition: DescribeQuorumResponsePartitionData = response.topics[0].partitions[0]
+        if response.error_code == partition.error_code == ErrorCode.NONE:
+            return partition
+    return None

@@ -4,121 +4,17 @@ Each test ends with what it hurt in sync again, so that the next begins with a w
 """
 
 import shutil
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tests.brokers.clients import (
-    admin,
-    create_topic,
-    partitions_of,
-    produce,
-    producer,
-    read_all,
-    wait_isr,
-    wait_until,
-)
+from tests.brokers.clients import create_topic, partitions_of, produce, wait_isr, wait_until
 from tests.brokers.cluster import STARTED, BrokerCluster
+from tests.brokers.load import altering, longest_pause, producing
 from tests.brokers.quorums import Controller, wait_leader
 from tests.process.cluster import Node
-
-PAUSE_S = 0.005
-"""Between two values of a steady producer: a load, not a measurement."""
-
-
-class Steady:
-    """A producer that never stops, and what was acknowledged to it."""
-
-    def __init__(self, cluster: BrokerCluster, topic: str) -> None:
-        self.cluster = cluster
-        self.topic = topic
-        self.acknowledged: list[str] = []
-        self.lost: list[str] = []
-        self._is_over = threading.Event()
-        self._sender = producer(cluster, enable_idempotence=True, message_timeout_ms=120_000)
-
-    def run(self) -> None:
-        """Send until told to stop, then wait for what is under way."""
-        number = 0
-        while not self._is_over.is_set():
-            value = f"{number}"
-            self._sender.produce(self.topic, value.encode(), on_delivery=self._delivered(value))
-            self._sender.poll(PAUSE_S)
-            number += 1
-        self._sender.flush(120)
-
-    def stop(self) -> None:
-        """Let it finish."""
-        self._is_over.set()
-
-    def wait_more(self, count: int) -> None:
-        """Wait until so many more values are acknowledged."""
-        wanted = len(self.acknowledged) + count
-        wait_until(lambda: len(self.acknowledged) >= wanted, lambda: f"{count} more acknowledged values")
-
-    def _delivered(self, value: str) -> Callable[[object, object], None]:
-        return lambda error, _: (self.lost if error else self.acknowledged).append(value)
-
-
-@contextmanager
-def producing(cluster: BrokerCluster, topic: str) -> Iterator[Steady]:
-    """A steady producer meanwhile; afterwards all that was acknowledged is read."""
-    steady = Steady(cluster, topic)
-    thread = threading.Thread(target=steady.run, name=f"producer of {topic}")
-    thread.start()
-    try:
-        steady.wait_more(20)
-        yield steady
-        steady.wait_more(20)
-    finally:
-        steady.stop()
-        thread.join()
-    assert steady.lost == []
-    assert set(steady.acknowledged) <= set(read_all(cluster, topic))
-
-
-@contextmanager
-def altering(cluster: BrokerCluster, topic: str) -> Iterator[list[float]]:
-    """A client that alters a topic's config through the brokers, one request after the other; when each
-    succeeded.
-    """
-    succeeded: list[float] = []
-    is_over = threading.Event()
-    client = admin(cluster)
-
-    def run() -> None:
-        number = 0
-        while not is_over.is_set():
-            entry = ConfigEntry(
-                "retention.ms", f"{3_600_000 + number}", incremental_operation=AlterConfigOpType.SET
-            )
-            resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-            client.incremental_alter_configs([resource], request_timeout=30)[resource].result(60)
-            succeeded.append(time.monotonic())
-            number += 1
-
-    failures: list[BaseException] = []
-
-    def guarded() -> None:
-        try:
-            run()
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=guarded, name=f"admin of {topic}")
-    thread.start()
-    try:
-        wait_until(lambda: len(succeeded) > 5 or bool(failures), lambda: "changes through the brokers")
-        yield succeeded
-    finally:
-        is_over.set()
-        thread.join()
-    assert failures == []
 
 
 def test_a_killed_broker_is_fenced_and_comes_back(cluster: BrokerCluster) -> None:
@@ -207,9 +103,7 @@ def test_admin_goes_on_without_the_active_controller(cluster: BrokerCluster, how
         count = len(succeeded)
         # A broker gives up on a paused controller when `controller.socket.timeout.ms` is over.
         wait_until(lambda: len(succeeded) > count + 20, lambda: "changes at the next controller", 120)
-        after = [at for at in succeeded if at > began]
-        longest = max(later - earlier for earlier, later in zip([began, *after], after, strict=False))
-        print(f"{how}: no change succeeded for {longest * 1000:.0f} ms")
+        print(f"{how}: no change succeeded for {longest_pause(succeeded, began) * 1000:.0f} ms")
     if how == "pause":
         leader.resume()
 
