@@ -32,9 +32,9 @@ from kraftd.controller.decisions import (
 from kraftd.controller.failures import failure_line
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.plan_runner import PlanRunner
-from kraftd.controller.plans import LogLine, Plan
+from kraftd.controller.plans import LogLine, Plan, Task
 from kraftd.controller.sessions import BrokerSessions
-from kraftd.controller.timers import RETRY, Task, Timers
+from kraftd.controller.timers import RETRY, Timers
 from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
@@ -116,10 +116,8 @@ class ActiveController:
             if write.is_last and run.plan is not None:
                 self._tell(run.kind, run.plan)
         elif error is not ErrorCode.REQUEST_TIMED_OUT:
-            if run.request is None:
-                self.timers.failed(
-                    Task(run.kind, run.about), f"the log refused it: {error.name}", self._polled_ms
-                )
+            if run.task is not None:
+                self.timers.failed(run.task, f"the log refused it: {error.name}", self._polled_ms)
             if self.plans.end(run) and run.request is not None:
                 self._resolved.append(Resolved(run, ImmediateResponse(self._refusal(run.request, error))))
 
@@ -175,8 +173,8 @@ class ActiveController:
             decision = self._go_on(run, context)
         except Exception as error:  # noqa: BLE001 - nothing was changed
             self.plans.end(run)
-            if run.request is None:
-                self._failed_alone(Task(run.kind, run.about), error, now)
+            if run.task is not None:
+                self._failed_alone(run.task, error, now)
                 return None
             decision = self._failed(run.kind, run.request, error)
         if decision is None or isinstance(decision, Write):
@@ -194,7 +192,7 @@ class ActiveController:
                 self.timers.succeeded(task)
                 return None
             task = found
-            run = RunningPlan(task.kind, now.mono_ms)
+            run = RunningPlan(task.kind, now.mono_ms, task=task)
             decision = self._begin(run, self.timers.plan_of(task, context), context)
         except Exception as error:  # noqa: BLE001 - nothing was changed
             self._failed_alone(task, error, now)
@@ -292,11 +290,10 @@ class ActiveController:
         records, is_last = plan.advance(context)
         end_offset = context.next_offset + len(records)
         if records:
-            level = context.image.metadata_version
-            values = tuple([encode_allowed(record, level) for record in records])
-            image = _image_after(records, context.image, plan)
-            if image is None:
+            folded = _folded(records, context.image, plan)
+            if folded is None:
                 return None, False
+            values, image = folded
             response, request = (plan.response(), run.request) if is_last else (None, None)
             write = Write(run.kind, self.leader.epoch, values, response, request, run, is_last)
             self.uncommitted.add(write, image)
@@ -314,12 +311,16 @@ class ActiveController:
     def _ended(self, run: RunningPlan, plan: Plan, now: Now) -> None:
         """The last slice of a plan is appended: see to what it left out."""
         self.timers.brokers_changed(now.mono_ms)
-        task, left_out = Task(run.kind, run.about), plan.failures()
-        if run.request is None and not (left_out and task.kind == RETRY):
+        task, left_out = run.task, plan.failures()
+        if task is not None and not (left_out and task.kind == RETRY):
             self.timers.succeeded(task)
-        if left_out:
-            self.errors += len(left_out)
-            self.timers.failed(Task(RETRY, run.about), left_out[0], now.mono_ms)
+        if not left_out:
+            return
+        self.errors += len(left_out)
+        self._lines.append(failure_line(run.kind, run.request, left_out[0].error, left_out))
+        again = plan.again()
+        if again is not None:
+            self.timers.left_out(task, run.about, str(left_out[0]), again, now.mono_ms)
 
     def _tell(self, kind: str, plan: Plan) -> None:
         """Log what a plan did. A line that cannot be made costs that line (KAFKA-14259)."""
@@ -349,17 +350,24 @@ class ActiveController:
         return ImmediateResponse(self._refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
-def _image_after(records: Sequence[AnyRecord], image: MetadataImage, plan: Plan) -> MetadataImage | None:
-    """The image after a slice; None if one record cannot be applied and the plan goes on without it."""
-    builder = ImageBuilder(image)
+def _folded(
+    records: Sequence[AnyRecord], image: MetadataImage, plan: Plan
+) -> tuple[tuple[bytes, ...], MetadataImage] | None:
+    """The records of a slice as they are written, and the image after them.
+
+    None if one of them cannot be written or applied, and the plan goes on without what it is about.
+    """
+    builder, level = ImageBuilder(image), image.metadata_version
+    values: list[bytes] = []
     for record in records:
         try:
+            values.append(encode_allowed(record, level))
             builder.apply(record, -1)
         except Exception as error:
             if not plan.leave_out(record, error):
                 raise
             return None
-    return builder.image()
+    return tuple(values), builder.image()
 
 
 def _is_too_large(values: Sequence[bytes]) -> bool:

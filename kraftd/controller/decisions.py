@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kraftd.controller.context import NO_CLIENT, Client
-from kraftd.controller.plans import Plan
+from kraftd.controller.plans import Plan, Task
 from kraftd.errors import ErrorCode
 from kraftd.types import NO_NODE, Epoch, NodeId
 
@@ -32,6 +32,8 @@ class RunningPlan(msgspec.Struct, eq=False):
     """None for a request that is decided once no other plan is about its broker."""
     request: Any = None
     """None for what the controller does by itself."""
+    task: Task | None = None
+    """What that is; None for a request."""
     version: int = 0
     client: Client = NO_CLIENT
     about: NodeId | None = None

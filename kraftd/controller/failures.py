@@ -4,22 +4,28 @@ The line names the place in the code, because the process goes on and leaves no 
 its own, short as it is, because it looks into tracebacks, which no rule of the controller does.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from kraftd.controller.plans import LogLine
+from kraftd.controller.plans import LeftOut, LogLine
 from kraftd.protocol.brief import brief
 
 _REQUEST_BYTES_MAX = 400
 
 
-def failure_line(kind: str, request: Any, error: Exception) -> LogLine:
-    """The line about a decision of this kind that raised; one a minute for each kind and place."""
+def failure_line(kind: str, request: Any, error: Exception, left_out: Sequence[LeftOut] = ()) -> LogLine:
+    """The line about a decision of this kind that raised; one a minute for each kind and place.
+
+    If it cost no more than what it left out, the first of that is named.
+    """
     where = _place_of(error)
     fields: dict[str, object] = {
         "kind": kind,
         "error": brief(f"{type(error).__name__}: {error}", _REQUEST_BYTES_MAX),
         "at": where,
     }
+    if left_out:
+        fields |= {"left_out": left_out[0].what, "others": len(left_out) - 1}
     if request is not None:
         fields["request"] = brief(repr(request)[:_REQUEST_BYTES_MAX], _REQUEST_BYTES_MAX)
     return LogLine("decision_failed", fields, is_warning=True, key=(kind, where))

@@ -14,15 +14,15 @@ Follows: Kafka's split into atomic and non-atomic operations (ControllerResult.o
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
 from kraftd.controller.context import Context
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.records.frame import AnyRecord
-from kraftd.types import NodeId, Offset
+from kraftd.types import NodeId, Offset, Uuid, uuid_text
 
 SLICE_RECORDS: Final = 512
 """Records of one slice at most: some 10 ms of deciding, encoding and folding (D-35)."""
@@ -37,6 +37,31 @@ class LogLine(msgspec.Struct, frozen=True):
     key: object = None
     """Lines that the other end can cause at will have a key: of an event and key, only one a minute is
     written."""
+
+
+class Task(NamedTuple):
+    """Something that the controller does by itself."""
+
+    kind: str
+    about: NodeId | None = None
+    number: int = 0
+    """Tells apart what has one kind and is about one broker."""
+
+
+class LeftOut(NamedTuple):
+    """Something that a plan could not do, though it went on."""
+
+    what: str
+    """As an operator looks for it."""
+    error: Exception
+
+    @classmethod
+    def partition(cls, topic_id: Uuid, partition_id: int, error: Exception) -> "LeftOut":
+        """A partition that was left as it was."""
+        return cls(f"partition {partition_id} of topic {uuid_text(topic_id)}", error)
+
+    def __str__(self) -> str:
+        return f"{self.what}: {type(self.error).__name__}: {self.error}"
 
 
 class Plan(ABC):
@@ -67,9 +92,13 @@ class Plan(ABC):
         """Go on without what a record is about, since it cannot be applied. Returns whether it can."""
         return False
 
-    def failures(self) -> Sequence[str]:
-        """What was left out, for an operator."""
+    def failures(self) -> Sequence[LeftOut]:
+        """What was left out."""
         return ()
+
+    def again(self) -> "Callable[[], Plan] | None":
+        """What makes a plan that does what was left out; None if whoever asked is told and asks again."""
+        return None
 
 
 class Refused(Plan):

@@ -14,20 +14,20 @@ cannot be made costs that one. Both are repeated after 1 s, 2 s, up to 60 s, and
 Follows: Kafka's PeriodicTask maybeFenceStaleBroker; its other periodic tasks are not here yet.
 """
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
 from kraftd.controller.brokers.heartbeats import BrokerState, fencing, shutdown_stage, state_of
 from kraftd.controller.context import Context
-from kraftd.controller.partitions.broker_changes import fenced, leaderless, unfenced, unregistered
+from kraftd.controller.partitions.broker_changes import leaderless
 from kraftd.controller.plan_runner import PlanRunner
-from kraftd.controller.plans import Plan
+from kraftd.controller.plans import Plan, Task
 from kraftd.controller.sessions import NO_CONTACT_MS, BrokerSessions
 from kraftd.metadata.parts.brokers import BROKERS
-from kraftd.types import NEVER_MS, NodeId, Offset
+from kraftd.types import NEVER_MS, NO_NODE, NodeId, Offset
 
 CHECKS_PER_SESSION_TIMEOUT: Final = 8
 
@@ -40,19 +40,14 @@ RETRY = "RetryLeftOutPartitions"
 """Kinds of plans that nobody asked for, as metrics and events name them."""
 
 
-class Task(NamedTuple):
-    """Something that the controller does by itself."""
-
-    kind: str
-    about: NodeId | None = None
-
-
 class _Failure(msgspec.Struct, frozen=True):
     """A task that failed, and when it is repeated."""
 
     count: int
     repeat_at_ms: int
     text: str
+    again: Callable[[], Plan] | None = None
+    """What makes the plan of what was left out; None if the task says how it is done."""
 
 
 class Timers:
@@ -66,6 +61,8 @@ class Timers:
         self._look_at_ms = NEVER_MS
         self._finish = False
         self._failures: dict[Task, _Failure] = {}
+        self._left_out = 0
+        """How often something was left out: the numbers of those tasks."""
 
     @property
     def alarms(self) -> Sequence[str]:
@@ -96,13 +93,24 @@ class Timers:
         if self._failures and self._failures.pop(task, None) is not None:
             self._rearm()
 
-    def failed(self, task: Task, text: str, now_ms: int) -> None:
-        """Note that a task failed: it is repeated later, and later each time."""
+    def failed(self, task: Task, text: str, now_ms: int, again: Callable[[], Plan] | None = None) -> None:
+        """Note that a task failed: it is repeated later, and later each time; by `again` if that is given."""
         before = self._failures.get(task)
         count = 1 if before is None else before.count + 1
+        if before is not None and again is None:
+            again = before.again
         wait_ms = min(RETRY_MS << min(count - 1, 6), RETRY_MS_MAX)
-        self._failures[task] = _Failure(count, now_ms + wait_ms, text)
+        self._failures[task] = _Failure(count, now_ms + wait_ms, text, again)
         self._rearm()
+
+    def left_out(
+        self, task: Task | None, about: NodeId | None, text: str, again: Callable[[], Plan], now_ms: int
+    ) -> None:
+        """Note that something was left out of a plan about a broker, which is the end of `task`, if any."""
+        if task is None or task.kind != RETRY:
+            self._left_out += 1
+            task = Task(RETRY, about, self._left_out)
+        self.failed(task, text, now_ms, again)
 
     def due(self, context: Context, plans: PlanRunner) -> Task | None:
         """What is due now; None if nothing is."""
@@ -121,11 +129,10 @@ class Timers:
 
     def plan_of(self, task: Task, context: Context) -> Plan:
         """How a task is done."""
-        if task.about is None:
-            return finish(context)
-        if task.kind == FENCE_BROKER:
-            return fence(context, task.about)
-        return repeat(context, task.about)
+        failure = self._failures.get(task)
+        if failure is not None and failure.again is not None:
+            return failure.again()
+        return PLANS[task.kind](context, task)
 
     # -- inside
 
@@ -167,8 +174,9 @@ class Timers:
         return [broker_id for broker_id, broker in found if broker is not None and not broker.fenced]
 
 
-def fence(context: Context, broker_id: NodeId) -> Plan:
+def fence(context: Context, task: Task) -> Plan:
     """A broker that is silent is fenced; nothing to do if it is gone."""
+    broker_id = NO_NODE if task.about is None else task.about
     broker = context.image[BROKERS].get(broker_id)
     if broker is None:
         return BrokerPlan(broker_id, [])
@@ -184,7 +192,7 @@ def fence(context: Context, broker_id: NodeId) -> Plan:
     )
 
 
-def finish(context: Context) -> Plan:
+def finish(context: Context, _task: Task) -> Plan:
     """What a former active controller may have left: partitions without leader, brokers that stop."""
     stages = [Stage("", {}, changes=leaderless())]
     stopping_brokers = [
@@ -201,13 +209,5 @@ def finish(context: Context) -> Plan:
     return BrokerPlan(None, stages, when_appended=when_appended)
 
 
-def repeat(context: Context, broker_id: NodeId) -> Plan:
-    """What the state of a broker means for partitions that were left out when it came to be."""
-    broker = context.image[BROKERS].get(broker_id)
-    if broker is None:
-        changes = unregistered(broker_id)
-    elif state_of(broker) is BrokerState.UNFENCED:
-        changes = unfenced(broker_id)
-    else:
-        changes = fenced(broker_id)
-    return BrokerPlan(broker_id, [Stage("", {}, changes=changes)])
+PLANS: Final[Mapping[str, Callable[[Context, Task], Plan]]] = {FENCE_BROKER: fence, FINISH: finish}
+"""How each kind of task is done; what was left out says by itself how (`Plan.again`)."""

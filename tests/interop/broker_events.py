@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kraftd.controller.context import Context
 from kraftd.controller.partitions import broker_changes
 from kraftd.controller.partitions.broker_changes import PartitionChanges
 from kraftd.controller.partitions.directory_assignment import assign_replicas_to_dirs
 from kraftd.controller.partitions.in_sync import alter_partition
-from kraftd.controller.plans import Plan
 from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
     MIN_IN_SYNC_REPLICAS,
@@ -49,7 +49,7 @@ from kraftd.records.messages import (
 )
 from kraftd.serde.binary import Chunks
 from kraftd.types import NodeId, Uuid
-from tests.unit.controller.cluster import FENCE, STOP, UNFENCE, Cluster
+from tests.unit.controller.cluster import FENCE, STOP, UNFENCE, Cluster, decided
 
 BROKERS_OF_ALL = range(1, 6)
 LEVELS = (7, 11, 12, 16, 17, 22, 23, 30, 30, 30)
@@ -171,7 +171,7 @@ class Life:
                 for topic_id, some in partitions
             ),
         )
-        told = self.decided(alter_partition(self.cluster.context(version), request))
+        told = self.decided(alter_partition, self.cluster.context(version), request)
         asked = written(alter_partition_codec.REQUEST_WRITERS[version], request)
         answer = written(alter_partition_codec.RESPONSE_WRITERS[version], told[1])
         self.command(f"alter {version} {asked.hex()}", told[0], answer)
@@ -199,7 +199,7 @@ class Life:
                 for topic_id, some in partitions
             ),
         )
-        told = self.decided(assign_replicas_to_dirs(self.cluster.context(0), request))
+        told = self.decided(assign_replicas_to_dirs, self.cluster.context(0), request)
         asked = written(assign_codec.REQUEST_WRITERS[0], request)
         self.command(f"assign {asked.hex()}", told[0], written(assign_codec.RESPONSE_WRITERS[0], told[1]))
 
@@ -296,11 +296,10 @@ class Life:
         assert changes.failures == []
         return found
 
-    def decided(self, decided: Any) -> tuple[list[PartitionChangeRecord], Any]:
-        assert not isinstance(decided, Plan)
-        records, response = decided
+    def decided(self, decide: Any, context: Context, request: Any) -> tuple[list[PartitionChangeRecord], Any]:
+        records, response = decided(decide(context, request), context)
         self.cluster.apply(*records)
-        return list(records), response
+        return records, response
 
     def replay(self, record: AnyRecord) -> None:
         self.cluster.apply(record)

@@ -9,13 +9,14 @@ event happens (`heartbeats`, `registration`, `unregistering`, `controller.timers
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
 
 from kraftd.controller.context import Context
 from kraftd.controller.partitions.broker_changes import PartitionChanges
-from kraftd.controller.plans import SLICE_RECORDS, LogLine, Plan
+from kraftd.controller.plans import SLICE_RECORDS, LeftOut, LogLine, Plan
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import PartitionChangeRecord
@@ -70,16 +71,19 @@ class BrokerPlan(Plan):
         self.about = about
         self._stages = tuple(stages)
         self._at = 0
-        self._before: tuple[int, Sequence[Sequence[AnyRecord]]] = (0, ())
-        """Where it stood before the newest slice."""
+        self._firsts: Sequence[Sequence[AnyRecord]] = ()
+        """What each stage had to begin with before the newest slice."""
+        self._newest = 0
+        """The stage of that slice: no slice holds records of two."""
         self._response = response
         self._when_appended = when_appended
 
     def advance(self, context: Context) -> tuple[Sequence[AnyRecord], bool]:
         """The next slice. A stage is decided on the image after the one before it."""
-        self._before = self._at, [stage.first for stage in self._stages]
+        self._firsts = [stage.first for stage in self._stages]
         records: list[AnyRecord] = []
         while self._at < len(self._stages):
+            self._newest = self._at
             stage = self._stages[self._at]
             records += stage.first
             stage.first = ()
@@ -109,21 +113,30 @@ class BrokerPlan(Plan):
 
     def leave_out(self, record: AnyRecord, error: Exception) -> bool:
         """Go back to before the newest slice, and on without a partition whose change cannot be made."""
-        at, firsts = self._before
-        changes = self._stages[at].changes
+        changes = self._stages[self._newest].changes
         if changes is None or not isinstance(record, PartitionChangeRecord):
             return False
-        self._at = at
-        for stage, first in zip(self._stages, firsts, strict=True):
+        self._at = self._newest
+        for stage, first in zip(self._stages, self._firsts, strict=True):
             stage.first = first
-        changes.leave_out(record.topic_id, record.partition_id, error)
-        return True
+        return changes.leave_out(record.topic_id, record.partition_id, error)
 
-    def failures(self) -> Sequence[str]:
-        """The partitions that were left out, as an operator looks for them."""
+    def failures(self) -> Sequence[LeftOut]:
+        """The partitions that were left out."""
         return [
-            f"partition {failed.partition_id} of topic {failed.topic_id.hex()}: {failed.error}"
+            LeftOut.partition(*failed)
             for stage in self._stages
             if stage.changes is not None
             for failed in stage.changes.failures
         ]
+
+    def again(self) -> Callable[[], Plan]:
+        """What makes a plan of what was left out."""
+        changes = [stage.changes for stage in self._stages if stage.changes is not None]
+        return partial(plan_of_left_out, self.about, changes)
+
+
+def plan_of_left_out(about: NodeId | None, changes: Sequence[PartitionChanges]) -> Plan:
+    """What failed in these changes, once more."""
+    failed = [each for each in changes if each.failures]
+    return BrokerPlan(about, [Stage("", {}, changes=each.of_left_out()) for each in failed])

@@ -13,17 +13,18 @@ Differs: a broker under the id of a voter of the quorum is refused, since this q
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
+from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage, plan_of_left_out
 from kraftd.controller.brokers.directories import directories_complaint
 from kraftd.controller.context import Context
 from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.partitions.broker_changes import restarted
-from kraftd.controller.plans import SLICE_RECORDS, LogLine, Plan, Refused
+from kraftd.controller.plans import SLICE_RECORDS, LeftOut, LogLine, Plan, Refused
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import (
@@ -247,8 +248,15 @@ class RegistrationPlan(Plan):
         """Go on without the partition of a change that cannot be made."""
         if not isinstance(record, PartitionChangeRecord):
             return False
-        self._changes.leave_out(record.topic_id, record.partition_id, error)
-        return True
+        return self._changes.leave_out(record.topic_id, record.partition_id, error)
+
+    def failures(self) -> Sequence[LeftOut]:
+        """The partitions that were left out."""
+        return [LeftOut.partition(*failed) for failed in self._changes.failures]
+
+    def again(self) -> Callable[[], Plan]:
+        """What makes a plan of what was left out."""
+        return partial(plan_of_left_out, self.about, [self._changes])
 
 
 def record_of(request: BrokerRegistrationRequest, image: MetadataImage) -> RegisterBrokerRecord:

@@ -26,7 +26,6 @@ import msgspec
 from kraftd.controller.context import Context
 from kraftd.controller.partitions.partition_change_builder import Target
 from kraftd.controller.partitions.partition_rules import PartitionRules
-from kraftd.errors import InvariantError
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.parts.topics.broker_index import PartitionList
@@ -80,6 +79,7 @@ class PartitionChanges:
         """Begin with an event; each of `then` comes once nothing is left of what was before it."""
         self.counts = Counts()
         self.failures: list[FailedPartition] = []
+        self._events = event, *then
         self._event = event
         self._then = list(then)
         self._through: defaultdict[Uuid, set[int]] = defaultdict(set)
@@ -112,10 +112,34 @@ class PartitionChanges:
             self._through[failed.topic_id].add(failed.partition_id)
         return records, False
 
-    def leave_out(self, topic_id: Uuid, partition_id: int, error: Exception) -> None:
-        """Change nothing in a partition any more: deciding about it, or folding its change, failed."""
-        self._through[topic_id].add(partition_id)
+    def leave_out(self, topic_id: Uuid, partition_id: int, error: Exception) -> bool:
+        """Change nothing in a partition any more: deciding about it, or folding its change, failed.
+
+        Returns whether that is new: if not, it was not this partition that failed.
+        """
+        through = self._through[topic_id]
+        if partition_id in through:
+            return False
+        through.add(partition_id)
         self.failures.append(FailedPartition(topic_id, partition_id, error))
+        return True
+
+    def of_left_out(self) -> "PartitionChanges":
+        """The changes of what was left out, for later: what happened may be long over.
+
+        Say a partition was left out when broker 1 was fenced, and broker 1 is back: it leaves the ISR all the
+        same, since it may have missed records, and leads again only where nobody else can.
+        """
+        left_out = {(failed.topic_id, failed.partition_id) for failed in self.failures}
+
+        def restricted(event: _Event) -> _Event:
+            def concerns(partition: PartitionRecord) -> bool:
+                is_left_out = (partition.topic_id, partition.partition_id) in left_out
+                return is_left_out and event.concerns(partition)
+
+            return msgspec.structs.replace(event, also=(), concerns=concerns)
+
+        return PartitionChanges(*map(restricted, (*self._events, _Event(_leaderless, _as_it_is))))
 
     def _rounds(self, topics: TopicsImage, listed: PartitionList) -> Iterator[tuple[Uuid, int]]:
         """Partitions from where the last slice ended, round after round, until a whole round finds none."""
@@ -147,8 +171,6 @@ class PartitionChanges:
             if partition is None or not self._event.concerns(partition):
                 return None
             change = rules.change(partition, self._event.target(partition))
-        except InvariantError:
-            raise
         except Exception as error:  # noqa: BLE001 - it costs one partition (D-35)
             self.leave_out(topic_id, partition_id, error)
             return None

@@ -1,13 +1,11 @@
 """AssignReplicasToDirs: a broker tells in which of its log directories replicas are.
 
 A replica in a directory that the broker's registration does not list as online leaves the ISR, with a change
-of its own after the one that names the directory. A long request is decided in slices.
+of its own after the one that names the directory.
 
 Follows: Kafka's handleAssignReplicasToDirs.
 """
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from kraftd.controller.context import Context
@@ -18,7 +16,8 @@ from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.in_sync import is_current
 from kraftd.controller.partitions.partition_change_builder import Target
 from kraftd.controller.partitions.partition_rules import PartitionRules, has_online_directory
-from kraftd.controller.plans import SLICE_RECORDS, Plan
+from kraftd.controller.partitions.request_plan import Answer, Asked, Decide, RequestPlan
+from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
 from kraftd.metadata.parts.brokers import BROKERS
@@ -30,20 +29,15 @@ from kraftd.protocol.messages import (
     AssignReplicasToDirsResponsePartitionData,
     AssignReplicasToDirsResponseTopicData,
 )
-from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
 from kraftd.types import Uuid
 
 _SLICE_PARTITIONS: Final = SLICE_RECORDS // 2
 """Each has two changes at most."""
 
 
-def assign_replicas_to_dirs(context: Context, request: AssignReplicasToDirsRequest) -> Decided:
+def assign_replicas_to_dirs(_context: Context, request: AssignReplicasToDirsRequest) -> Decided:
     """The changes that a request leads to."""
-    plan = AssignReplicasToDirsPlan(request)
-    if plan.partition_count > _SLICE_PARTITIONS:
-        return plan
-    records, _ = plan.advance(context)
-    return records, plan.response()
+    return AssignReplicasToDirsPlan(request)
 
 
 def refuse(
@@ -53,38 +47,61 @@ def refuse(
     return AssignReplicasToDirsResponse(error_code=error)
 
 
-class AssignReplicasToDirsPlan(Plan):
-    """A request that is decided in slices."""
+class AssignReplicasToDirsPlan(RequestPlan[Uuid, ErrorCode]):
+    """A request, decided in slices. What is asked of a replica is the directory that it is in."""
 
     kind = AssignReplicasToDirsRequest.NAME
 
     def __init__(self, request: AssignReplicasToDirsRequest) -> None:
-        self.partition_count = sum(
-            len(topic.partitions) for directory in request.directories for topic in directory.topics
-        )
+        asked = [
+            Asked(topic.topic_id, one.partition_index, directory.id)
+            for directory in request.directories
+            for topic in directory.topics
+            for one in topic.partitions
+        ]
+        super().__init__(asked, _SLICE_PARTITIONS)
         self._request = request
-        self._left = self._every_replica()
-        self._error = ErrorCode.NONE
-        self._outcomes: list[ErrorCode] = []
-        """Of each partition, in the order of the request."""
 
-    def advance(self, context: Context) -> tuple[list[PartitionChangeRecord], bool]:
-        """The changes of the next replicas of the request."""
-        request = self._request
+    def complaint(self, context: Context) -> ErrorCode:
+        """Whether another incarnation of the sender is registered, or directories are not known yet."""
         if context.image.metadata_version < DIRECTORIES_SINCE:
-            self._error = ErrorCode.UNSUPPORTED_VERSION
-        elif not is_current(context.image, request.broker_id, request.broker_epoch):
-            self._error = ErrorCode.STALE_BROKER_EPOCH
-        if self._error is not ErrorCode.NONE:
-            return [], True
-        replicas = list(islice(self._left, _SLICE_PARTITIONS))
-        return self._changes(context, replicas), len(replicas) < _SLICE_PARTITIONS
+            return ErrorCode.UNSUPPORTED_VERSION
+        is_ours = is_current(context.image, self._request.broker_id, self._request.broker_epoch)
+        return ErrorCode.NONE if is_ours else ErrorCode.STALE_BROKER_EPOCH
+
+    def decision(self, context: Context) -> Decide[Uuid, ErrorCode]:
+        """Where a replica is, and then, if that is not online, that it is out of sync."""
+        me, topics = self._request.broker_id, context.image[TOPICS]
+        broker = context.image[BROKERS].get(me)
+        rules, rules_without_me = PartitionRules(context), PartitionRules(context, without=(me,))
+
+        def decide(asked: Asked[Uuid]) -> Answer[ErrorCode]:
+            partition = topics.partition(asked.topic_id, asked.partition_id)
+            if partition is None:
+                is_known = topics.get(asked.topic_id) is not None
+                return Answer(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
+                )
+            if me not in partition.replicas:
+                return Answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            target = Target(directories={me: asked.what})
+            placed = rules.change(partition, target, ElectionKind.ONLINE)
+            if broker is None or has_online_directory(broker, asked.what):
+                return Answer(ErrorCode.NONE, placed)
+            out_of_sync = Target(isr=without_broker(partition.isr, me))
+            return Answer(ErrorCode.NONE, placed, rules_without_me.change(partition, out_of_sync))
+
+        return decide
+
+    def failed(self, asked: Asked[Uuid]) -> ErrorCode:  # noqa: ARG002 - all are told the same
+        """The error of a replica that no decision could be made about."""
+        return ErrorCode.UNKNOWN_SERVER_ERROR
 
     def response(self) -> AssignReplicasToDirsResponse:
         """The outcome for each replica."""
-        if self._error is not ErrorCode.NONE:
-            return AssignReplicasToDirsResponse(error_code=self._error)
-        outcomes = iter(self._outcomes)
+        if self.error is not ErrorCode.NONE:
+            return AssignReplicasToDirsResponse(error_code=self.error)
+        outcomes = iter(self.told)
         return AssignReplicasToDirsResponse(
             directories=tuple(
                 AssignReplicasToDirsResponseDirectoryData(
@@ -103,44 +120,6 @@ class AssignReplicasToDirsPlan(Plan):
                 for directory in self._request.directories
             )
         )
-
-    def _every_replica(self) -> Iterator[tuple[Uuid, Uuid, int]]:
-        for directory in self._request.directories:
-            for topic in directory.topics:
-                for one in topic.partitions:
-                    yield directory.id, topic.topic_id, one.partition_index
-
-    def _changes(
-        self, context: Context, replicas: list[tuple[Uuid, Uuid, int]]
-    ) -> list[PartitionChangeRecord]:
-        """The changes of some replicas, given by directory, topic and partition: first where they are, then
-        that they are out of sync.
-        """
-        me, topics = self._request.broker_id, context.image[TOPICS]
-        broker = context.image[BROKERS].get(me)
-        rules, rules_without_me = PartitionRules(context), PartitionRules(context, without=(me,))
-        placed: list[PartitionChangeRecord | None] = []
-        offline: dict[tuple[Uuid, int], PartitionRecord] = {}
-        for directory, topic_id, partition_id in replicas:
-            partition = topics.partition(topic_id, partition_id)
-            if partition is None:
-                is_known = topics.get(topic_id) is not None
-                self._outcomes.append(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
-                )
-            elif me not in partition.replicas:
-                self._outcomes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            else:
-                self._outcomes.append(ErrorCode.NONE)
-                target = Target(directories={me: directory})
-                placed.append(rules.change(partition, target, ElectionKind.ONLINE))
-                if broker is not None and not has_online_directory(broker, directory):
-                    offline[topic_id, partition_id] = partition
-        out_of_sync = [
-            rules_without_me.change(partition, Target(isr=without_broker(partition.isr, me)))
-            for _, partition in sorted(offline.items())
-        ]
-        return [change for change in (*placed, *out_of_sync) if change is not None]
 
 
 ASSIGN_REPLICAS_TO_DIRS = WriteOperation(

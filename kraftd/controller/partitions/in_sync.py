@@ -1,7 +1,8 @@
 """AlterPartition: the leaders of partitions propose who is in sync, and the controller says yes or why not.
 
 Each partition of a request is checked by itself, in the order of `CHECKS`; what passes becomes the change
-that `partition_change_builder` makes of it. A long request is decided in slices; in between, others are.
+that `partition_change_builder` makes of it (`request_plan`). Between the slices of a long request others are
+decided.
 
 Two checks keep what is lost from coming back. A broker that is fenced or shutting down does not enter an ISR
 (KIP-841), nor does another incarnation than the one that the leader has seen catching up: it may have lost
@@ -12,8 +13,7 @@ Follows: Kafka's alterPartition and validateAlterPartitionData.
 Differs: a recovery state without a meaning is INVALID_REQUEST for its partition; in Kafka the request fails.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from kraftd.controller.context import Context
@@ -21,7 +21,8 @@ from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import Decided, WriteOperation
 from kraftd.controller.partitions.partition_change_builder import RECOVERED, RECOVERING, Target
 from kraftd.controller.partitions.partition_rules import PartitionRules, is_active
-from kraftd.controller.plans import SLICE_RECORDS, Plan
+from kraftd.controller.partitions.request_plan import Answer, Asked, Decide, RequestPlan
+from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
@@ -35,7 +36,7 @@ from kraftd.protocol.messages import (
     AlterPartitionResponseTopicData,
 )
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
-from kraftd.types import NodeId, Uuid
+from kraftd.types import NodeId
 
 _EPOCHS_SINCE: Final = 3
 """The first version in which each member of an ISR comes with its broker epoch."""
@@ -46,6 +47,7 @@ _NOWHERE: Final = -1
 
 _Member: TypeAlias = tuple[NodeId, int]
 """A broker, and its epoch as the leader knows it; -1 if it does not."""
+_Told: TypeAlias = AlterPartitionResponsePartitionData
 
 
 class _Proposal(NamedTuple):
@@ -82,13 +84,9 @@ CHECKS: Final[tuple[tuple[Callable[[_Proposal], bool], ErrorCode], ...]] = (
 """What is wrong with a proposal, and what that is called; the first that is true counts."""
 
 
-def alter_partition(context: Context, request: AlterPartitionRequest) -> Decided:
+def alter_partition(_context: Context, request: AlterPartitionRequest) -> Decided:
     """The changes that a request leads to."""
-    plan = AlterPartitionPlan(request)
-    if plan.partition_count > SLICE_RECORDS:
-        return plan
-    records, _ = plan.advance(context)
-    return records, plan.response()
+    return AlterPartitionPlan(request)
 
 
 def refuse(_request: AlterPartitionRequest, error: ErrorCode, _text: str) -> AlterPartitionResponse:
@@ -96,50 +94,44 @@ def refuse(_request: AlterPartitionRequest, error: ErrorCode, _text: str) -> Alt
     return AlterPartitionResponse(error_code=error)
 
 
-class AlterPartitionPlan(Plan):
-    """A request that is decided in slices."""
+class AlterPartitionPlan(RequestPlan[AlterPartitionRequestPartitionData, _Told]):
+    """A request, decided in slices."""
 
     kind = AlterPartitionRequest.NAME
 
     def __init__(self, request: AlterPartitionRequest) -> None:
-        self.partition_count = sum(len(topic.partitions) for topic in request.topics)
+        asked = [
+            Asked(topic.topic_id, data.partition_index, data)
+            for topic in request.topics
+            for data in topic.partitions
+        ]
+        super().__init__(asked, SLICE_RECORDS)
         self._request = request
-        self._left = self._every_partition()
-        self._error = ErrorCode.NONE
-        self._outcomes: list[list[AlterPartitionResponsePartitionData]] = [[] for _ in request.topics]
 
-    def advance(self, context: Context) -> tuple[list[PartitionChangeRecord], bool]:
-        """The changes of the next partitions of the request."""
-        request = self._request
-        if not is_current(context.image, request.broker_id, request.broker_epoch):
-            self._error = ErrorCode.STALE_BROKER_EPOCH
-            return [], True
-        decision = _Decision(context, request.broker_id)
-        records = []
-        looked_at = 0
-        for at, topic_id, data in islice(self._left, SLICE_RECORDS):
-            looked_at += 1
-            change, outcome = decision.of(topic_id, data)
-            self._outcomes[at].append(outcome)
-            if change is not None:
-                records.append(change)
-        return records, looked_at < SLICE_RECORDS
+    def complaint(self, context: Context) -> ErrorCode:
+        """Whether another incarnation of the sender is registered."""
+        is_ours = is_current(context.image, self._request.broker_id, self._request.broker_epoch)
+        return ErrorCode.NONE if is_ours else ErrorCode.STALE_BROKER_EPOCH
+
+    def decision(self, context: Context) -> Decide[AlterPartitionRequestPartitionData, _Told]:
+        """Whether a proposal is taken, and what becomes of the partition."""
+        return _Decision(context, self._request.broker_id).of
+
+    def failed(self, asked: Asked[AlterPartitionRequestPartitionData]) -> _Told:
+        """The error of a partition that no decision could be made about."""
+        return _failed(asked.what, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def response(self) -> AlterPartitionResponse:
         """The state of each partition after its change, or why it was left as it was."""
-        if self._error is not ErrorCode.NONE:
-            return AlterPartitionResponse(error_code=self._error)
-        topics = zip(self._request.topics, self._outcomes, strict=True)
+        if self.error is not ErrorCode.NONE:
+            return AlterPartitionResponse(error_code=self.error)
+        told = iter(self.told)
         return AlterPartitionResponse(
             topics=tuple(
-                AlterPartitionResponseTopicData(topic.topic_id, tuple(outcomes)) for topic, outcomes in topics
+                AlterPartitionResponseTopicData(topic.topic_id, tuple(next(told) for _ in topic.partitions))
+                for topic in self._request.topics
             )
         )
-
-    def _every_partition(self) -> Iterator[tuple[int, Uuid, AlterPartitionRequestPartitionData]]:
-        for at, topic in enumerate(self._request.topics):
-            for data in topic.partitions:
-                yield at, topic.topic_id, data
 
 
 class _Decision:
@@ -156,28 +148,28 @@ class _Decision:
             if is_active(broker)
         }
 
-    def of(
-        self, topic_id: Uuid, data: AlterPartitionRequestPartitionData
-    ) -> tuple[PartitionChangeRecord | None, AlterPartitionResponsePartitionData]:
-        """The change of a partition, None if there is none, and what the leader is told."""
-        partition = self._topics.partition(topic_id, data.partition_index)
+    def of(self, asked: Asked[AlterPartitionRequestPartitionData]) -> Answer[_Told]:
+        """What the leader of a partition is told, and the change if there is one."""
+        data, partition = asked.what, self._topics.partition(asked.topic_id, asked.partition_id)
         if partition is None:
-            is_known = self._topics.get(topic_id) is not None
-            return None, _failed(
-                data, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
+            is_known = self._topics.get(asked.topic_id) is not None
+            return Answer(
+                _failed(
+                    data, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
+                )
             )
         proposal = self._proposal(partition, data)
         for is_wrong, error in CHECKS:
             if is_wrong(proposal):
-                return None, _failed(data, error)
+                return Answer(_failed(data, error))
         change = self._rules.change(partition, Target(isr=proposal.isr, recovery=data.leader_recovery_state))
         if change is None:
-            return None, _state_of(partition)
+            return Answer(_state_of(partition))
         if change.leader not in (_NO_LEADER_CHANGE, self._sender):
             # The ISR completed a reassignment that leaves its leader out. It is done, and who asked for it
             # must not believe that it still leads.
-            return change, _failed(data, ErrorCode.NEW_LEADER_ELECTED)
-        return change, _state_of(changed(partition, change, _NOWHERE))
+            return Answer(_failed(data, ErrorCode.NEW_LEADER_ELECTED), change)
+        return Answer(_state_of(changed(partition, change, _NOWHERE)), change)
 
     def _proposal(self, partition: PartitionRecord, data: AlterPartitionRequestPartitionData) -> _Proposal:
         if self._has_epochs:

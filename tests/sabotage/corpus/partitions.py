@@ -5,6 +5,7 @@ from tests.sabotage.mutant import mutant
 _EVENTS = "tests/unit/controller/test_broker_changes.py"
 _ISRS = "tests/unit/controller/test_in_sync.py"
 _BUILDER = "tests/unit/controller/test_partition_change_builder.py"
+_LEFT_OUT = "tests/unit/controller/test_left_out.py"
 _LISTS = "tests/unit/metadata/test_packed.py"
 _PARTITIONS = "kraftd.controller.partitions"
 
@@ -220,6 +221,30 @@ PARTITIONS = (
             "except OSError as error:",
         ),
         where=(_EVENTS,),
+    ),
+    mutant(
+        "one-partition-ends-its-request",
+        "D-14",
+        "A partition that no decision can be made about takes a whole AlterPartition request with it.",
+        "tests",
+        (
+            f"{_PARTITIONS}.request_plan:RequestPlan._answer",
+            "except Exception as error:",
+            "except OSError as error:",
+        ),
+        where=(_LEFT_OUT,),
+    ),
+    mutant(
+        "repeated-by-what-the-broker-is-now",
+        "D-35",
+        "What was left out when a directory was lost is never done: its broker is as it was.",
+        "tests",
+        (
+            f"{_PARTITIONS}.broker_changes:PartitionChanges.of_left_out",
+            "(*self._events, _Event(_leaderless, _as_it_is))",
+            "(_Event(_leaderless, _as_it_is),)",
+        ),
+        where=(_LEFT_OUT,),
     ),
     mutant(
         "leaderless-of-a-snapshot",

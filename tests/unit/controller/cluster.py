@@ -109,6 +109,13 @@ class Cluster:
         return slices
 
 
+def decided(plan, context) -> tuple[list[PartitionChangeRecord], object]:
+    """What a request that needs one slice leads to: its records and its response."""
+    records, is_last = plan.advance(context)
+    assert is_last
+    return list(records), plan.response()
+
+
 def led(
     replicas: tuple[NodeId, ...],
     isr: tuple[NodeId, ...] | None = None,

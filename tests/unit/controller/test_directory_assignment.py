@@ -2,10 +2,7 @@
 
 import pytest
 
-from kraftd.controller.partitions.directory_assignment import (
-    AssignReplicasToDirsPlan,
-    assign_replicas_to_dirs,
-)
+from kraftd.controller.partitions.directory_assignment import assign_replicas_to_dirs
 from kraftd.errors import ErrorCode
 from kraftd.metadata.parts.topics.partitions import LOST, UNASSIGNED
 from kraftd.protocol.messages import (
@@ -16,7 +13,7 @@ from kraftd.protocol.messages import (
     AssignReplicasToDirsResponse,
 )
 from kraftd.records.messages import PartitionChangeRecord
-from tests.unit.controller.cluster import Cluster, directory, epoch_of, led
+from tests.unit.controller.cluster import Cluster, decided, directory, epoch_of, led
 
 ME = 1
 EPOCH = epoch_of(ME)
@@ -60,25 +57,28 @@ def outcomes(response):
     ]
 
 
+def ask(cluster, asked):
+    """The records and the response."""
+    return decided(assign_replicas_to_dirs(cluster.context(), asked), cluster.context())
+
+
 def test_a_replica_is_where_its_broker_says(cluster):
     topic = cluster.topic("a", led((2, 1)), led((1, 2)))
-    records, response = assign_replicas_to_dirs(
-        cluster.context(), request((HERE, (topic, 0)), (THERE, (topic, 1)))
-    )
+    records, response = ask(cluster, request((HERE, (topic, 0)), (THERE, (topic, 1))))
     assert records == [
         PartitionChangeRecord(0, topic, directories=(UNASSIGNED, HERE)),
         PartitionChangeRecord(1, topic, directories=(THERE, UNASSIGNED)),
     ]
     assert outcomes(response) == [(HERE, topic, 0, 0), (THERE, topic, 1, 0)]
     cluster.apply(*records)
-    again, response = assign_replicas_to_dirs(cluster.context(), request((HERE, (topic, 0))))
+    again, response = ask(cluster, request((HERE, (topic, 0))))
     assert (again, outcomes(response)) == ([], [(HERE, topic, 0, 0)])
 
 
 @pytest.mark.parametrize("where", [GONE, LOST])
 def test_a_replica_in_a_directory_that_is_not_online_leaves_the_isr(cluster, where):
     topic = cluster.topic("a", led((1, 2, 3)))
-    records, response = assign_replicas_to_dirs(cluster.context(), request((where, (topic, 0))))
+    records, response = ask(cluster, request((where, (topic, 0))))
     assert records == [
         PartitionChangeRecord(0, topic, directories=(where, UNASSIGNED, UNASSIGNED)),
         PartitionChangeRecord(0, topic, isr=(2, 3), leader=2),
@@ -88,9 +88,7 @@ def test_a_replica_in_a_directory_that_is_not_online_leaves_the_isr(cluster, whe
 
 def test_what_is_not_there_is_told_for_each_replica(cluster):
     topic = cluster.topic("a", led((1, 2)), led((2, 3)))
-    records, response = assign_replicas_to_dirs(
-        cluster.context(), request((HERE, (b"?" * 16, 0), (topic, 1), (topic, 2), (topic, 0)))
-    )
+    records, response = ask(cluster, request((HERE, (b"?" * 16, 0), (topic, 1), (topic, 2), (topic, 0))))
     assert [code for *_, code in outcomes(response)] == [
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -103,7 +101,7 @@ def test_what_is_not_there_is_told_for_each_replica(cluster):
 @pytest.mark.parametrize("epoch", [9, 11])
 def test_another_epoch_is_told_at_once(cluster, epoch):
     topic = cluster.topic("a", led((1, 2)))
-    assert assign_replicas_to_dirs(cluster.context(), request((HERE, (topic, 0)), epoch=epoch)) == (
+    assert ask(cluster, request((HERE, (topic, 0)), epoch=epoch)) == (
         [],
         AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
     )
@@ -111,7 +109,7 @@ def test_another_epoch_is_told_at_once(cluster, epoch):
 
 def test_directories_need_a_level_that_has_them():
     cluster = Cluster(brokers=(ME,), level=16)
-    assert assign_replicas_to_dirs(cluster.context(), request()) == (
+    assert ask(cluster, request()) == (
         [],
         AssignReplicasToDirsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION),
     )
@@ -122,7 +120,6 @@ def test_a_long_request_is_decided_in_slices(cluster):
     plan = assign_replicas_to_dirs(
         cluster.context(), request((GONE, *((topic, number) for number in range(2_250))))
     )
-    assert isinstance(plan, AssignReplicasToDirsPlan)
     is_last = False
     while not is_last:
         records, is_last = plan.advance(cluster.context())

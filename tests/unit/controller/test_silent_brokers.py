@@ -220,12 +220,12 @@ def test_a_broker_that_cannot_be_fenced_costs_nobody_else_anything(world, monkey
     world.up(5, 6, 7)
     fence = timers.fence
 
-    def fail(context, broker_id):
-        if broker_id == 5:
+    def fail(context, task):
+        if task.about == 5:
             raise KeyError("planted")
-        return fence(context, broker_id)
+        return fence(context, task)
 
-    monkeypatch.setattr(timers, "fence", fail)
+    monkeypatch.setattr(timers, "PLANS", {**timers.PLANS, timers.FENCE_BROKER: fail})
     world.wait(SESSION_MS + 3 * LOOK_MS, 7)
     assert [world.broker(broker_id).fenced for broker_id in (5, 6, 7)] == [False, True, False]
     (alarm,) = world.controller.alarms
@@ -234,7 +234,7 @@ def test_a_broker_that_cannot_be_fenced_costs_nobody_else_anything(world, monkey
     errors = world.controller.error_count
     assert errors > 0
     assert "decision_failed" in world.events()
-    monkeypatch.setattr(timers, "fence", fence)
+    monkeypatch.undo()
     world.wait(10_000, 7)
     assert world.broker(5).fenced
     assert world.controller.alarms == []

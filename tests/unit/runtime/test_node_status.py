@@ -11,6 +11,7 @@ from kraftd.metadata.image import EMPTY
 from kraftd.net.tally import Tally
 from kraftd.raft.effects import StateChanged
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+from kraftd.runtime.health_checks import readyz
 from kraftd.runtime.node_status import NodeInfo, NodeStatus
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.types import Election, Now, uuid_text
@@ -43,6 +44,8 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         applied_offset=0,
         applied_timestamp_ms=-1,
         stuck_reason="",
+        alarms=(),
+        flush_running_ms=lambda _now: 0,
         is_active=False,
         statistics=dict,
         event_statistics=SimpleNamespace(statistics=list),
@@ -124,6 +127,18 @@ def test_roles_have_kafkas_names(
         if sample.name == "kafka_server_raftmetrics_current_state"
     }
     assert [name for name, value in shown.items() if value] == [role]
+
+
+def test_what_the_controller_could_not_do_is_an_alarm_in_status_and_health() -> None:
+    status, _ = status_of(Lone().become_leader())
+    controller: Any = status._controller
+    others = {check.name for check in readyz(status.health_input(Now(0, 0))) if not check.ok}
+    alarm = "FenceBroker: failed 2 times, is repeated"
+    controller.alarms = [alarm]
+    assert alarm in status.describe(Now(0, 0)).alarms
+    failed = {check.name: check.detail for check in readyz(status.health_input(Now(0, 0))) if not check.ok}
+    assert failed.pop("alarms") == alarm
+    assert set(failed) == others
 
 
 @covers("MET-01")
