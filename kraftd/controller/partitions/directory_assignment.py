@@ -16,7 +16,7 @@ from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.in_sync import is_current
 from kraftd.controller.partitions.partition_change_builder import Target
 from kraftd.controller.partitions.partition_rules import PartitionRules, has_online_directory
-from kraftd.controller.partitions.request_plan import Answer, Asked, Decide, RequestPlan
+from kraftd.controller.partitions.request_plan import Asked, Decide, Outcome, RequestPlan
 from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
@@ -75,21 +75,21 @@ class AssignReplicasToDirsPlan(RequestPlan[Uuid, ErrorCode]):
         broker = context.image[BROKERS].get(me)
         rules, rules_without_me = PartitionRules(context), PartitionRules(context, without=(me,))
 
-        def decide(asked: Asked[Uuid]) -> Answer[ErrorCode]:
+        def decide(asked: Asked[Uuid]) -> Outcome[ErrorCode]:
             partition = topics.partition(asked.topic_id, asked.partition_id)
             if partition is None:
                 is_known = topics.get(asked.topic_id) is not None
-                return Answer(
+                return Outcome(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
                 )
             if me not in partition.replicas:
-                return Answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             target = Target(directories={me: asked.what})
             placed = rules.change(partition, target, ElectionKind.ONLINE)
             if broker is None or has_online_directory(broker, asked.what):
-                return Answer(ErrorCode.NONE, placed)
+                return Outcome(ErrorCode.NONE, placed)
             out_of_sync = Target(isr=without_broker(partition.isr, me))
-            return Answer(ErrorCode.NONE, placed, rules_without_me.change(partition, out_of_sync))
+            return Outcome(ErrorCode.NONE, placed, rules_without_me.change(partition, out_of_sync))
 
         return decide
 

@@ -21,7 +21,7 @@ from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import Decided, WriteOperation
 from kraftd.controller.partitions.partition_change_builder import RECOVERED, RECOVERING, Target
 from kraftd.controller.partitions.partition_rules import PartitionRules, is_active
-from kraftd.controller.partitions.request_plan import Answer, Asked, Decide, RequestPlan
+from kraftd.controller.partitions.request_plan import Asked, Decide, Outcome, RequestPlan
 from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
@@ -148,12 +148,12 @@ class _Decision:
             if is_active(broker)
         }
 
-    def of(self, asked: Asked[AlterPartitionRequestPartitionData]) -> Answer[_Told]:
+    def of(self, asked: Asked[AlterPartitionRequestPartitionData]) -> Outcome[_Told]:
         """What the leader of a partition is told, and the change if there is one."""
         data, partition = asked.what, self._topics.partition(asked.topic_id, asked.partition_id)
         if partition is None:
             is_known = self._topics.get(asked.topic_id) is not None
-            return Answer(
+            return Outcome(
                 _failed(
                     data, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
                 )
@@ -161,15 +161,15 @@ class _Decision:
         proposal = self._proposal(partition, data)
         for is_wrong, error in CHECKS:
             if is_wrong(proposal):
-                return Answer(_failed(data, error))
+                return Outcome(_failed(data, error))
         change = self._rules.change(partition, Target(isr=proposal.isr, recovery=data.leader_recovery_state))
         if change is None:
-            return Answer(_state_of(partition))
+            return Outcome(_state_of(partition))
         if change.leader not in (_NO_LEADER_CHANGE, self._sender):
             # The ISR completed a reassignment that leaves its leader out. It is done, and who asked for it
             # must not believe that it still leads.
-            return Answer(_failed(data, ErrorCode.NEW_LEADER_ELECTED), change)
-        return Answer(_state_of(changed(partition, change, _NOWHERE)), change)
+            return Outcome(_failed(data, ErrorCode.NEW_LEADER_ELECTED), change)
+        return Outcome(_state_of(changed(partition, change, _NOWHERE)), change)
 
     def _proposal(self, partition: PartitionRecord, data: AlterPartitionRequestPartitionData) -> _Proposal:
         if self._has_epochs:

@@ -30,7 +30,7 @@ class Asked(NamedTuple, Generic[AskedT]):
     what: AskedT
 
 
-class Answer(NamedTuple, Generic[ToldT]):
+class Outcome(NamedTuple, Generic[ToldT]):
     """What is told of one partition, and what changes in it."""
 
     told: ToldT
@@ -39,7 +39,7 @@ class Answer(NamedTuple, Generic[ToldT]):
     """Another change, which comes after the first ones of the whole slice."""
 
 
-Decide: TypeAlias = Callable[[Asked[AskedT]], Answer[ToldT]]
+Decide: TypeAlias = Callable[[Asked[AskedT]], Outcome[ToldT]]
 
 
 class RequestPlan(Plan, Generic[AskedT, ToldT]):
@@ -78,7 +78,7 @@ class RequestPlan(Plan, Generic[AskedT, ToldT]):
         changes: list[PartitionChangeRecord] = []
         later: dict[tuple[Uuid, int], PartitionChangeRecord] = {}
         for asked in self._asked[start:end]:
-            told, change, then = self._answer(decide, asked)
+            told, change, then = self._outcome(decide, asked)
             self.told.append(told)
             if change is not None:
                 changes.append(change)
@@ -102,11 +102,13 @@ class RequestPlan(Plan, Generic[AskedT, ToldT]):
         """The partitions that were left out."""
         return [LeftOut.partition(*key, error) for key, error in self._failed.items()]
 
-    def _answer(self, decide: Callable[[Asked[Any]], Answer[ToldT]], asked: Asked[AskedT]) -> Answer[ToldT]:
+    def _outcome(
+        self, decide: Callable[[Asked[Any]], Outcome[ToldT]], asked: Asked[AskedT]
+    ) -> Outcome[ToldT]:
         key = asked.topic_id, asked.partition_id
         if key not in self._failed:
             try:
                 return decide(asked)
             except Exception as error:  # noqa: BLE001 - it costs one partition (D-14)
                 self._failed[key] = error
-        return Answer(self.failed(asked))
+        return Outcome(self.failed(asked))

@@ -228,7 +228,7 @@ PARTITIONS = (
         "A partition that no decision can be made about takes a whole AlterPartition request with it.",
         "tests",
         (
-            f"{_PARTITIONS}.request_plan:RequestPlan._answer",
+            f"{_PARTITIONS}.request_plan:RequestPlan._outcome",
             "except Exception as error:",
             "except OSError as error:",
         ),
