@@ -82,8 +82,22 @@ def scan(buffer: bytes | memoryview, position: int = 0, *, path: str = "") -> It
     view = memoryview(buffer)
     end = len(view)
     while position < end:
-        batch = BatchView(view, position, path=path)
+        batch = BatchView(view, position, path)
         batch.check()
+        yield batch
+        position += batch.size_bytes
+
+
+def walk(buffer: bytes | memoryview) -> Iterator["BatchView"]:
+    """Every batch of bytes that were checked already: by `scan`, as whoever read them from the disk does.
+
+    Raises:
+        CorruptBatchError: The buffer does not end with a batch.
+    """
+    view = memoryview(buffer)
+    position, end = 0, len(view)
+    while position < end:
+        batch = BatchView(view, position)
         yield batch
         position += batch.size_bytes
 
@@ -97,6 +111,7 @@ class BatchView:
         "base_sequence",
         "base_timestamp",
         "crc",
+        "end_offset",
         "epoch",
         "last_offset_delta",
         "magic",
@@ -123,6 +138,8 @@ class BatchView:
     base_sequence: int
     record_count: int
     size_bytes: int
+    end_offset: Offset
+    """Offset after the last record."""
     position: int
     """Where in the buffer it begins."""
     path: str
@@ -130,27 +147,21 @@ class BatchView:
     raw: memoryview
     """The whole batch."""
 
-    def __init__(self, buffer: bytes | memoryview, position: int = 0, *, path: str = "") -> None:
+    def __init__(self, buffer: bytes | memoryview, position: int = 0, path: str = "") -> None:
         view = memoryview(buffer)
         left = len(view) - position
         self.position = position
         self.path = path
-        if left < _OVERHEAD_BYTES:
-            raise self._corrupt(f"{left} bytes are left, fewer than a batch begins with", torn=True)
-        (length,) = _LENGTH.unpack_from(view, position + LENGTH_AT)
-        self.size_bytes = length + _OVERHEAD_BYTES
-        if self.size_bytes < HEADER_BYTES:
-            raise self._corrupt(f"the batch claims {self.size_bytes} bytes, fewer than its header")
-        if self.size_bytes > left:
-            raise self._corrupt(f"the batch claims {self.size_bytes} bytes, {left} are left", torn=True)
+        if left < HEADER_BYTES:
+            raise self._cut_off(view, left)
         (
-            self.base_offset,
-            _,
+            base_offset,
+            length,
             self.epoch,
             self.magic,
             self.crc,
             self.attributes,
-            self.last_offset_delta,
+            last_offset_delta,
             self.base_timestamp,
             self.max_timestamp,
             self.producer_id,
@@ -158,7 +169,13 @@ class BatchView:
             self.base_sequence,
             self.record_count,
         ) = _HEADER.unpack_from(view, position)
-        self.raw = view[position : position + self.size_bytes]
+        self.size_bytes = size_bytes = length + _OVERHEAD_BYTES
+        if not HEADER_BYTES <= size_bytes <= left:
+            raise self._cut_off(view, left)
+        self.base_offset = base_offset
+        self.last_offset_delta = last_offset_delta
+        self.end_offset = base_offset + last_offset_delta + 1
+        self.raw = view[position : position + size_bytes]
 
     def __repr__(self) -> str:
         kind = "control" if self.is_control else "data"
@@ -168,11 +185,6 @@ class BatchView:
     def last_offset(self) -> Offset:
         """Offset of the last record."""
         return self.base_offset + self.last_offset_delta
-
-    @property
-    def end_offset(self) -> Offset:
-        """Offset after the last record."""
-        return self.base_offset + self.last_offset_delta + 1
 
     @property
     def is_control(self) -> bool:
@@ -245,6 +257,16 @@ class BatchView:
         if self.base_offset < 0 or self.epoch < 0:
             return f"base offset {self.base_offset} and epoch {self.epoch} must not be negative"
         return None
+
+    def _cut_off(self, view: memoryview, left: int) -> CorruptBatchError:
+        """Why the bytes that are left do not hold a whole batch."""
+        if left < _OVERHEAD_BYTES:
+            return self._corrupt(f"{left} bytes are left, fewer than a batch begins with", torn=True)
+        (length,) = _LENGTH.unpack_from(view, self.position + LENGTH_AT)
+        size_bytes = length + _OVERHEAD_BYTES
+        if size_bytes < HEADER_BYTES:
+            return self._corrupt(f"the batch claims {size_bytes} bytes, fewer than its header")
+        return self._corrupt(f"the batch claims {size_bytes} bytes, {left} are left", torn=True)
 
     def _corrupt(self, reason: str, *, torn: bool = False) -> CorruptBatchError:
         return CorruptBatchError(reason, position_bytes=self.position, path=self.path, torn=torn)

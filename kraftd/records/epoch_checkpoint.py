@@ -7,12 +7,14 @@ An empty file has no entries.
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 
 from kraftd.errors import MalformedError
 from kraftd.types import Epoch, EpochEntry, Offset
 
 _VERSION = "0"
 _ENTRY = re.compile(r"(\d{1,10}) (\d{1,19})", re.ASCII)
+_START_OFFSET = attrgetter("start_offset")
 
 
 def encode(entries: Sequence[EpochEntry]) -> bytes:
@@ -54,5 +56,5 @@ def decode(data: bytes) -> tuple[EpochEntry, ...]:
 
 def epoch_of(entries: Sequence[EpochEntry], offset: Offset, unknown: Epoch = 0) -> Epoch:
     """Return the epoch of the record at an offset by ascending entries; `unknown` before the first."""
-    slot = bisect_right(entries, offset, key=lambda entry: entry.start_offset) - 1
+    slot = bisect_right(entries, offset, key=_START_OFFSET) - 1
     return entries[slot].epoch if slot >= 0 else unknown

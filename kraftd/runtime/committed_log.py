@@ -2,14 +2,14 @@
 
 Entered through `CommittedLog.batches`, by the applier. The raft node keeps the newest batches in memory,
 and their record values as they were appended or fetched, so that nothing is decoded twice (D-15). What is
-older is read from the disk in the reader thread. A module of its own, short as it is,
+older is read from the disk in the reader thread, which checks it. A module of its own, short as it is,
 so that the applier knows neither raft's memory nor the disk.
 """
 
 from collections.abc import Callable, Iterable
 
 from kraftd.raft import RaftNode
-from kraftd.records.batch import BatchView, scan
+from kraftd.records.batch import BatchView, walk
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.store import DirectoryStore
 from kraftd.types import Offset
@@ -33,7 +33,7 @@ class CommittedLog:
         buffers = self._raft_node.committed_batches(offset, max_bytes)
         if buffers is not None:
             return self._committed(map(BatchView, buffers))
-        self._store.read_cold(offset, max_bytes, lambda data: when_read(self._committed(scan(data))))
+        self._store.read_cold(offset, max_bytes, lambda data: when_read(self._committed(walk(data))))
         return None
 
     def _committed(self, views: Iterable[BatchView]) -> list[CommittedBatch]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kraftd.errors import CorruptBatchError, ErrorCode, MalformedError
 from kraftd.records import control, frame
-from kraftd.records.batch import BatchView, encode_batch, encode_control_batch, scan
+from kraftd.records.batch import BatchView, encode_batch, encode_control_batch, scan, walk
 from kraftd.records.messages import (
     FeatureLevelRecord,
     KRaftVersionRecord,
@@ -172,6 +172,15 @@ def test_nothing_holds_no_batches() -> None:
     assert list(scan(b"")) == []
     with pytest.raises(ValueError, match="at least one record"):
         encode_batch(0, 0, 0, [])
+
+
+def test_walk_gives_the_batches_of_scan_and_leaves_their_checksums_alone() -> None:
+    first, second = encode_batch(5, 1, 0, [b"a", b"b"]), encode_batch(7, 1, 0, [b"c"])
+    assert [bytes(b.raw) for b in walk(first + second)] == [first, second]
+    bad = (first + second)[:-2] + b"?\0"
+    assert [b.end_offset for b in walk(bad)] == [7, 8], "whoever walks them has checked them before"
+    with pytest.raises(CorruptBatchError):
+        list(walk(bad[:-1]))
 
 
 def test_scan_tells_where_it_is_and_can_begin_in_the_middle() -> None:
