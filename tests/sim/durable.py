@@ -76,12 +76,11 @@ class DurableLog:
         return self._end_offset
 
     def _is_durable(self, batch: _Batch) -> bool:
-        file = batch.file
-        return (
-            self._folder.durable.get(batch.name) is file
-            and file.unsynced_from >= batch.end_position
-            and not any(change.position < batch.end_position for change in file.changes)
-        )
+        _, name, file, end_position = batch
+        if self._folder.durable.get(name) is not file or file.unsynced_from < end_position:
+            return False
+        # Mostly there is no change, and this runs for every batch.
+        return not file.changes or all(change.position >= end_position for change in file.changes)
 
     def _segment_of(self, base_offset: Offset) -> str:
         live = self._folder.live

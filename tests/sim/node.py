@@ -733,12 +733,13 @@ class SimNode:
         digest = 0
         offset = log.start_offset
         while offset < log.end_offset:
+            written = []
             for view in scan(log.read(offset, 1 << 20)):
-                mark = Mark(view.end_offset, view.epoch, zlib.crc32(view.raw[8:], digest) or 1)
-                marks.append(mark)
-                self._durable.append([(offset, view.end_offset, len(view.raw))])
-                digest = mark.digest
+                digest = zlib.crc32(view.raw[8:], digest) or 1
+                marks.append(Mark(view.end_offset, view.epoch, digest))
+                written.append((offset, view.end_offset, view.size_bytes))
                 offset = view.end_offset
+            self._durable.append(written)
         return marks
 
     def persisted(self, effect: PersistElection) -> None:
