@@ -191,7 +191,7 @@ class OneElectionAnEvent(Invariant):
 
     def on_effects(self, node: NodeView, effects: Sequence[Effect]) -> None:
         """Count the elections that are persisted."""
-        if len(effects) > 1 and sum(isinstance(effect, PersistElection) for effect in effects) > 1:
+        if len(effects) > 1 and [type(effect) for effect in effects].count(PersistElection) > 1:
             self.fail(f"{node.node_id} persists its election twice in one event")
 
 

@@ -191,11 +191,15 @@ class QuorumController:
     @property
     def wake_at_ms(self) -> int:
         """When `poll` has something to do, on the monotonic clock; 0 for at once."""
-        active = self._active  # asked several times a turn: no call to `min`
-        at_ms = self._activation_at_ms if active is None else active.timers.wake_at_ms
+        active = self._active
+        if active is None:
+            return NEVER_MS
+        at_ms = active.timers.wake_at_ms  # asked several times a turn: no call to `min`
         if self._activation_at_ms < at_ms:
             at_ms = self._activation_at_ms
-        return min(self._idle_deadline_ms, at_ms)
+        if self._idle_deadline_ms < at_ms:
+            at_ms = self._idle_deadline_ms
+        return at_ms
 
     @property
     def has_next_slice(self) -> bool:

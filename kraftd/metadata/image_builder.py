@@ -163,9 +163,10 @@ class ImageBuilder:
         self._reset_part_builders()
 
     def _freeze(self) -> MetadataImage:
-        for part, builder in self._part_builders.items():
-            self._states = self._states.set(part, builder.image())
-        self._reset_part_builders()
+        if self._part_builders:
+            for part, builder in self._part_builders.items():
+                self._states = self._states.set(part, builder.image())
+            self._reset_part_builders()
         return MetadataImage(self._states, self._unknown)
 
     def _reset_part_builders(self) -> None:
