@@ -38,7 +38,8 @@ Where things happen:
     a topic is created                     controller/topics/creating.py
     a change of configs is decided         controller/configs/configuration_control.py
     a record changes the image             metadata/parts/, a module for each kind of entity
-    a torn tail is cut                     storage/recovery.py; found by storage/log_scan.py
+    an API is decided                      controller/admin_apis.py: a line for each, which names its module
+    a torn end is cut                      storage/recovery.py; found by storage/log_scan.py
     a fault hurts simulated nodes          tests/sim/fault_*.py
 
 Good first reads: `raft/events.py` and `raft/effects.py` (between decisions and I/O), `raft/__init__.py` and
@@ -52,37 +53,44 @@ The words: `docs/glossary.md`. Ids such as VOTE-31 or HWM-02 are behaviours of K
 with what happens and when, in `tests/conformance/behaviours.toml`. Q-07 and its kin are quirks of Kafka's
 code: their entries there say what kraftd does instead.
 
-The rules. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too. D-19 to D-34 are kept
-for snapshots, changes of the voters and repair, which are not here yet.
+The rules; they stand here alone. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too.
+D-19 to D-34 are kept for snapshots, changes of the voters and repair, which are not here yet.
 
-    D-01  Two clocks: deadlines read the monotonic one, record timestamps the wall; a stalled loop gets
-          one more turn before it accuses the leader.
-    D-02  An effect is a barrier (durable before the next begins), asynchronous (finishes later, as an
-          event), or done at once. A fetch position acknowledges, so it never exceeds what is flushed.
+    D-01  Two clocks: deadlines read the monotonic one, record timestamps the wall; the next deadline always
+          lies ahead; a stalled loop gets one more turn before it accuses the leader.
+    D-02  Effects are carried out in order. One is a barrier (durable before the next begins), asynchronous
+          (finishes later, as an event), or done at once. A fetch position acknowledges, so it never exceeds
+          what is flushed.
     D-03  Every flush carries the log's generation; truncation begins a new one, and what finishes late
           counts nothing. The first failed write or fsync ends the process.
     D-04  Opening syncs and reads again what only the page cache may hold, before the first vote or fetch.
     D-05  A sidecar remembers the flushed offset and the election's checksum: from that offset on bad bytes
           are torn and cut, below it they are damage and stay.
-    D-06  A node that is damaged, forgetful or restored from a backup fetches uncounted until it provably
-          knows what it may have promised.
-    D-07  The vote of an epoch survives every change of state within it. A pre-vote writes nothing.
-    D-08  A closed connection to the leader starts a pre-vote at once; failover waits for no timeout.
-    D-09  A hand-over waits for the successor's log, then names it first; the old leader stays to vote.
-    D-10  The high watermark moves only past a record of the leader's own epoch, and is pushed to waiting
-          followers, within a millisecond.
-    D-11  Check-quorum counts progress, not mere presence.
-    D-12  A linearizable read is confirmed by a round that was sent after the read arrived.
-    D-13  A waiter lives and dies with its epoch; "not appended" and "outcome unknown" are different
-          outcomes.
-    D-14  No peer can end our process; only a broken invariant of our own does.
+    D-06  A node that is damaged, forgetful or restored from a backup says so, and fetches uncounted until it
+          provably knows what it may have promised.
+    D-07  The leader and the vote of an epoch survive every change of state within it. A pre-vote writes no
+          election and resets no timer.
+    D-08  A closed connection to the leader starts a pre-vote within 100 ms, once an epoch; failover waits
+          for no timeout.
+    D-09  A hand-over waits for the successor's log, then names it first, and it campaigns at once; the old
+          leader stays to vote.
+    D-10  The high watermark is a majority's, never goes back, moves only past a record of the leader's own
+          epoch, and is pushed to waiting followers, within a millisecond.
+    D-11  Check-quorum counts progress since a voter's previous fetch, not mere presence.
+    D-12  A linearizable read is confirmed by a round that was sent after the read arrived, and answered from
+          what is applied.
+    D-13  A waiter lives and dies with its epoch, and has a deadline; "not appended" and "outcome unknown" are
+          different outcomes.
+    D-14  What a peer sends ends nothing: it is refused, logged, backed off. A decision that raises costs its
+          own request.
     D-15  The tail is served from memory, the rest by a reader thread whose result is checked again.
     D-16  One turn of the loop: all frames, one drain, one write, one flush, joined replies.
-    D-17  Storage is synchronous and thread-free; only runtime and net know loops and threads.
-    D-18  Whole batches are applied, in order; the image's hash is a sum kept as it changes.
+    D-17  Storage is synchronous and thread-free; only runtime and net know loops and threads. An error that
+          nobody expects ends the process, unless D-14 or D-35 say what it costs.
+    D-18  Whole committed batches are applied, in order, and what raises there ends the process; a node leads
+          only past its own first record; the image's hash is a sum kept as it changes.
     D-35  What grows with partitions is decided in slices, some ten milliseconds each, and the record that
-    says
-          "done" is the last. What raises leaves out the one partition or broker that it was about; it is
+          says "done" is the last. What raises leaves out the one partition or broker that it was about; it is
           repeated, and an alarm until it succeeds.
     D-36  The first byte behind a connection's first length chooses its codec for good: Kafka's or msgpack. On
           Kafka's, requests are answered in their order, and only what is served is advertised.

@@ -10,7 +10,8 @@ Pure questions over directories of files, ours and Apache Kafka's:
 * `verify` judges, by `integrity` (each log) and `comparison` (each two); `commit` says what is committed.
 * `inspection` looks at a node's own directory as its start would, for `kraftctl info`.
 
-What is wrong is a `Problem`. Nothing here prints, locks or writes; a running node's directory can be asked.
-Results are values; `kraftd.cli` turns them into text, and `kraftd.replay` asks the same of whole fleets with
-Spark. Only `inspection` needs `kraftd.storage`, so that a replay needs no daemon.
+What is wrong is a `Problem` (`problem`); a question that cannot be answered raises one of `errors`. Nothing
+here prints, locks or writes; a running node's directory can be asked. Results are values; `kraftd.cli` turns
+them into text, and `kraftd.replay` asks the same of whole fleets with Spark. Only `inspection` needs
+`kraftd.storage`, so that a replay needs no daemon.
 """

@@ -108,7 +108,7 @@ class _Inspector:
             self._problems.append(str(error))
 
     def at_sidecar(self) -> None:
-        """Look at `kraftd.state`."""
+        """Look at the sidecar file, `kraftd.state`."""
         reading = read_sidecar(self._disk, self._path / names.SIDECAR)
         self._state = reading.state
         self._found["sidecar"] = reading.state

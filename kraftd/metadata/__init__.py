@@ -2,5 +2,19 @@
 
 Entered through `image` (`MetadataImage`, `to_records`), `image_builder` (`apply`, `ImageBuilder`),
 `image_diff` (`diff`) and `config_schema` (names, types, validation). The daemon, the command line and the
-Spark job apply records with the same code.
+Spark job apply records with the same code. A new kind of entity is a module in `parts` and a line in its
+list. A module imports from its own line and from those below it:
+
+    image_builder  image_diff           records change an image; what differs between two
+    secrets  record_versions            records without passwords; which records a cluster may write
+    image                               the state of the cluster at one offset
+    registry                            record class to handler, read off the parts at import
+    parts/                              a module for each kind of entity, with all that is known of it
+    part                                what a part is
+    entities  views                     parts whose entities are few; how a part is shown
+    redaction  kafka_names              what must not be shown; the numbers in records by Kafka's names
+    config_schema  config_table         which configs there are, and their values; Kafka's list of them
+    feature_levels  new_cluster         the features and their levels; those of a new cluster
+    entity_hash  sorted_keys            of which the image's hash is the sum; a set kept in order
+    impossible                          a record that cannot follow what came before
 """

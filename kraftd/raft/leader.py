@@ -2,7 +2,7 @@
 
 A turn writes at most once: whatever was appended since the last turn becomes one group of batches, one
 `Append`, one `Flush` (if none is running), and right behind it the responses to the fetches that waited for
-records (D-16). The leader serves its unflushed tail, but counts itself towards the high watermark only up to
+records (D-16). The leader serves its unflushed end, but counts itself towards the high watermark only up to
 what is flushed (D-02).
 
 Not here: fetches, and the high watermark (`replication`).

@@ -1,6 +1,15 @@
 """Kafka's bytes at rest: batches, records and the small files beside them, as pure codecs.
 
-`batch` and `frame` are the log's own layers, `control` and `messages` what is in them; `quorum_state`,
-`epoch_checkpoint`, `index`, `meta_properties`, `partition_metadata` and `names` are the files around the log.
-Nothing here opens a file. Follows Kafka 4.3 to the byte; `tests/interop` compares with a real one.
+Nothing here opens a file. Follows Kafka 4.3 to the byte; `tests/interop` compares with a real one. A module
+imports from its own line and from those below it:
+
+    batch_search                        where the next batch begins, behind bytes that are none
+    batch  committed                    a batch: written, walked, checked; one that is committed
+    frame  control                      the frame around every record; the records of the quorum itself
+    body_codecs                         the codec of a record's body, by kind and version
+    bodies  messages                    generated: those codecs; the records as classes
+    quorum_state  epoch_checkpoint      files around the log: the election; where epochs begin
+    meta_properties                     the ids of node, cluster and directory
+    partition_metadata                  the id of the topic
+    index  names                        entries of a segment's index; what the files are called
 """

@@ -1,8 +1,20 @@
 """Files: segments, the log, the election file, the sidecar, a node's directory (D-02..D-06, D-15, D-17).
 
-Synchronous and free of threads, over one file-system seam. A daemon enters by `NodeDirectory.open`, tools by
-`format_directory` and `Log.open(…, read_only=True)`. Three values leave the loop's thread:
-a `FlushJob`, a `ReaderView` and a `PresenceCheck`.
+Synchronous and free of threads; the disk is reached by one interface, `FileSystem`. A daemon enters by
+`NodeDirectory.open`, tools by `format_directory` and `Log.open(…, read_only=True)`. Three values leave the
+loop's thread: a `FlushJob`, a `ReaderView` and a `PresenceCheck`. A module imports from its own line and from
+those below it:
+
+    formatting  forgetting          before the first start; making stopped nodes forget the other voters
+    node_directory                  all that one node keeps on disk; opened in the order that keeps promises
+    log                             the log: appended to, flushed, truncated, read by offset
+    recovery  log_scan  log_reader  a start: torn ends cut, damage told from them; batches read back
+    election_store  presence        `quorum-state`; is the directory still ours
+    sidecar  flush                  `kraftd.state`, what has no place in Kafka's files; a flush as a value
+    epoch_checkpoint  bootstrap     `leader-epoch-checkpoint`; what a new cluster begins with
+    batch_scanner                   the sound batches of a segment
+    segment  segment_index          one `.log` file; its `.index` and `.timeindex`
+    damage  disk  filesystem        what was lost, in words; the disk and its first failure; every system call
 """
 
 from kraftd.storage.damage import Damage

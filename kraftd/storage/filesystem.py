@@ -1,4 +1,4 @@
-"""The one seam between kraftd and the disk: every operation on a file, as the operating system has it.
+"""The one interface between kraftd and the disk: every operation on a file, as the operating system has it.
 
 `FileSystem` is raw on purpose. It raises `OSError`, may write fewer bytes than asked, and promises nothing
 about what survives a power cut before `fsync`. `Disk` stands on it and decides what a failure means;

@@ -48,7 +48,7 @@ def format_directory(
     """Format a directory, which is created if it does not exist.
 
     Args:
-        fs: The seam to the disk.
+        fs: How the disk is reached.
         path: `metadata.log.dir`.
         cluster_id: Kafka's text of it.
         node_id: Who will live here.

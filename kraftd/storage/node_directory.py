@@ -1,6 +1,6 @@
 """One node's directory: everything that it keeps on disk, opened in the order that keeps its promises.
 
-Default layout: `.lock`, `meta.properties`, `bootstrap.checkpoint`, `kraftd.state` and
+Default layout: `.lock`, `meta.properties`, `bootstrap.checkpoint`, the sidecar file `kraftd.state` and
 `__cluster_metadata-0/`. Opening takes the lock, reads the ids of the node and the cluster, compares the
 election file with the sidecar, opens the log, and raises the start counter, durably, before any message of
 this start can be sent. What it finds wrong is returned as values (`damage`, `amnesia`, `uninitialized`); only
@@ -90,7 +90,7 @@ class NodeDirectory:
         """Open a formatted directory for a daemon.
 
         Args:
-            fs: The seam to the disk.
+            fs: How the disk is reached.
             path: `metadata.log.dir`.
             node_id: The configured id; must agree with `meta.properties`.
             random_uuid: Makes the id of this start, and a directory id if Kafka wrote none.
@@ -164,7 +164,7 @@ class NodeDirectory:
         self.election = election
         self.amnesia = tuple(dict.fromkeys(reasons))
         # Node 3 is wiped and formatted again: it has no records and no election file, like a new node.
-        # "Blank" stays, also over a restart, until the raft node has given a vote or has flushed records.
+        # It stays uninitialized, also over a restart, until it has given a vote or has flushed records.
         empty = finding.checksum < 0 and self.log.end_offset == 0 and not self.report.damage
         was_uninitialized = remembered.health == HealthKind.UNINITIALIZED and not finding.foreign
         self.uninitialized = not reasons and (empty or was_uninitialized)

@@ -1,10 +1,11 @@
-"""`kraftd.state`: what must survive a crash and has no place in Kafka's files (D-05, D-06).
+"""The sidecar file, `kraftd.state`: what must survive a crash and has no place in Kafka's files (D-05, D-06).
 
 The file is two slots of 4 KiB. Each holds a whole state with a sequence number and a checksum; the valid slot
 with the higher number counts. One slot is always *durable*: it was synced, and is not written again until the
 other one has been. So a write that a power failure tears or loses costs at most what was written since the
-last sync. An election is in `quorum-state` as well; all else is made durable in both slots, so that nothing
-is lost with one slot that goes bad later.
+last sync. Peers, starts and health are made durable in both slots, so that nothing of them is lost with one
+slot that goes bad later. The rest is made durable in one: a lost recovery point only means that more is read
+again, and an election is in `quorum-state` as well.
 
 States that a crash can leave: no file, if it was being created (it is written, then renamed); one slot torn,
 if it was being written (the other one holds the durable state); the newest write missing, if it was not

@@ -70,7 +70,7 @@ MANY = 10
 """Records of a batch that are many."""
 MANY_RECORDS = f"a batch of {MANY} records by a leader"
 WHILE_FLUSHING = "an append while a flush runs"
-WITH_UNFLUSHED_TAIL = "an election won with an unflushed tail"
+WITH_UNFLUSHED_END = "an election won with an unflushed end"
 INSIDE_A_PLAN = "a leader gone in the middle of a plan"
 
 SLOWEST_FLUSH_US = 4_000_000
@@ -638,7 +638,7 @@ class SimNode:
         ):
             if isinstance(state, Leader) and state is not seen[0]:
                 world.leads(self.id, state.epoch)
-                world.statistics[WITH_UNFLUSHED_TAIL] += state.epoch_start_offset > view.durable_end_offset
+                world.statistics[WITH_UNFLUSHED_END] += state.epoch_start_offset > view.durable_end_offset
             if isinstance(state, Candidate) and state is not seen[0]:
                 world.campaigns(self)
             self._last_seen = (state, newest, view.high_watermark, view.durable_election, view.is_whole)

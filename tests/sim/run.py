@@ -21,13 +21,13 @@ import msgspec
 
 from tests import commands
 from tests.sim.brokers import GOES_AND_COMES
-from tests.sim.node import INSIDE_A_PLAN, MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_TAIL
+from tests.sim.node import INSIDE_A_PLAN, MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_END
 from tests.sim.shrink import shrink
 from tests.sim.world import BROKERS, Options, World
 
 REPORT_S = 60.0
 
-SHARES = (WITH_UNFLUSHED_TAIL, MANY_RECORDS, WHILE_FLUSHING, GOES_AND_COMES, INSIDE_A_PLAN)
+SHARES = (WITH_UNFLUSHED_END, MANY_RECORDS, WHILE_FLUSHING, GOES_AND_COMES, INSIDE_A_PLAN)
 """What a good part of all seeds should see."""
 
 LINES = 400

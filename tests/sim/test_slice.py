@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim.branches import excused, unreached
 from tests.sim.faults import FAULTS
-from tests.sim.node import MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_TAIL
+from tests.sim.node import MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_END
 from tests.sim.run import explain, run_many
 from tests.sim.world import Options
 
@@ -16,7 +16,7 @@ SEEDS = 190
 FIRST = COVERED.stop
 COUNTING = 0.7
 """Half of the clusters have five or seven voters, and some end as soon as they begin: both write less."""
-WANTED = {WITH_UNFLUSHED_TAIL: 0.1, MANY_RECORDS: 0.5, WHILE_FLUSHING: 0.5}
+WANTED = {WITH_UNFLUSHED_END: 0.1, MANY_RECORDS: 0.5, WHILE_FLUSHING: 0.5}
 """In how many seeds a slow disk meets an election, and load a flush."""
 
 

@@ -54,7 +54,7 @@ def nobody_leads(cluster: Cluster, for_ms: int = 30_000) -> bool:
 
 
 @pytest.mark.covers("D-02", "VOTE-12")
-def test_a_candidate_claims_no_epoch_that_only_its_unflushed_tail_has() -> None:
+def test_a_candidate_claims_no_epoch_that_only_its_unflushed_end_has() -> None:
     """It crashes after it was given a vote, and campaigns again in the same epoch with what it flushed."""
     cluster = with_logs({1: [2, 2, 2], 2: [2, 2, 2], 3: [2]}, epoch=2)
     for n in (1, 2):
@@ -91,8 +91,8 @@ def test_a_candidate_claims_no_epoch_that_only_its_unflushed_tail_has() -> None:
 
 
 @pytest.mark.covers("VOTE-29", "D-02")
-def test_the_epoch_of_a_leader_with_an_unflushed_tail_begins_at_the_end_of_its_log() -> None:
-    """Otherwise the tail is of no epoch, and a follower that has it is told to cut what is committed."""
+def test_the_epoch_of_a_leader_with_an_unflushed_end_begins_at_the_end_of_its_log() -> None:
+    """Otherwise its end is of no epoch, and a follower that has it is told to cut what is committed."""
     cluster = with_logs({1: [2], 2: [2], 3: [2]}, epoch=2)
     for n in (1, 2, 3):
         cluster.start(n)

@@ -67,7 +67,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         where=("tests/unit/raft/test_requests_in.py",),
     ),
     # New cluster. Node 3 votes for node 1 (empty logs). Node 1 leads, its LeaderChange reaches node 2
-    # only, and node 1 dies. Node 2 asks node 3, which still calls itself blank and refuses a log with
+    # only, and node 1 dies. Node 2 asks node 3, which still calls itself uninitialized and refuses a log with
     # records; node 3's log is too short for node 2. Two of three voters are up, and nobody leads until
     # node 1 is back.
     mutant(
@@ -641,7 +641,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         ),
         where=("tests/unit/storage/test_node_directory.py",),
     ),
-    # Nodes 1 and 3 hold a committed record, node 2 does not. Node 3 is wiped and formatted; its blank
+    # Nodes 1 and 3 hold a committed record, node 2 does not. Node 3 is wiped and formatted; its first
     # start writes an election file at once, and a restart finds that: whole. Node 1 is off; node 2, which
     # never met node 3 before, asks for its vote, gets it, and leads without the record.
     mutant(

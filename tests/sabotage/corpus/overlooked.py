@@ -13,7 +13,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
     mutant(
         "claims-newest-epoch",
         "D-02",
-        "A candidate with an unflushed tail claims the flushed offset with the epoch of the unflushed end.",
+        "A candidate with an unflushed end claims the flushed offset with the epoch of the unflushed end.",
         "sim",
         (
             "kraftd.raft.state:RaftState.durable_position",

@@ -32,8 +32,8 @@ SECOND_READING: tuple[Mutant, ...] = (
         ("kraftd.raft.state_changes:StateChanges.become_candidate", "    raft.mark_initialized()\n", ""),
         where=("tests/unit/raft/test_appending.py",),
     ),
-    # New cluster. Node 1 becomes a candidate, is elected, leads, and writes: it stays blank, for a leader's flush
-    # does not settle. It restarts as `blank` with records and refuses every log with records: node 2 (its
+    # New cluster. Node 1 becomes a candidate, is elected, leads, and writes: it stays uninitialized, for a leader's
+    # flush does not settle. It restarts so with records and refuses every log with records: node 2 (its
     # records are as complete) cannot win while node 3 is down, although two of three are up; nor does 1 confirm.
     mutant(
         "park-outlives-the-request",

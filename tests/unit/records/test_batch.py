@@ -196,7 +196,7 @@ def test_scan_tells_where_it_is_and_can_begin_in_the_middle() -> None:
 @pytest.mark.covers("D-05")
 @pytest.mark.parametrize("left", [1, 8, 11, 12, 60, 61, 70])
 def test_a_batch_that_the_buffer_cuts_short_is_torn(left: int) -> None:
-    """Storage cuts a torn tail and never cuts damage, so the two must be told apart."""
+    """Storage cuts a torn end and never cuts damage, so the two must be told apart."""
     whole = encode_batch(0, 1, 0, [b"whole"])
     batches = scan(whole + encode_batch(1, 1, 0, [b"unfinished"])[:left], path="0.log")
     assert next(batches).values() == [b"whole"]
