@@ -78,7 +78,7 @@ class ActiveController:
         self._seed = seed
         self._resolved: deque[Resolved] = deque()
         self._polled_ms = 0
-        self.timers = Timers(sessions)
+        self.timers = Timers(sessions, settings)
         """What it does by itself."""
 
     def begin(self, now: Now) -> None:

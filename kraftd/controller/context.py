@@ -43,6 +43,10 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     default_replication_factor: int = 1
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
+    unclean_leader_election_interval_ms: int = 300_000
+    """How often it looks for partitions without leader that may have one by now."""
+    auto_leader_rebalance: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
     broker_session_timeout_ms: int = 9_000
     broker_heartbeat_interval_ms: int = 2_000
     cluster_id: str = ""

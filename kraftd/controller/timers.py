@@ -7,11 +7,16 @@ before the heartbeats that wait in its sockets are read (KAFKA-13173).
 *What a predecessor left.* A plan that a former active controller did not finish is done again: partitions
 without a leader get one, brokers that stop are taken out of the rest of theirs. That fences nobody.
 
+*Who should lead.* Every `leader.imbalance.check.interval.seconds` the first replicas get back what they can
+lead. Every `unclean.leader.election.interval.ms` it looks whether a partition that nobody leads can be led by
+now: its topic may allow what it did not. Nothing looks when a config changes, as in Kafka.
+
 *What failed.* A plan of its own that raises costs the broker it was about, and a partition of which a change
 cannot be made costs that one. Both are repeated after 1 s, 2 s, up to 60 s, and are alarms until they succeed
 (D-35); nothing else waits for them.
 
-Follows: Kafka's PeriodicTask maybeFenceStaleBroker; its other periodic tasks are not here yet.
+Follows: Kafka's periodic tasks maybeFenceStaleBroker, electPreferred and electUnclean.
+Differs: an election is worked off in slices until nobody is left; Kafka elects 1,000 and begins again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +26,8 @@ import msgspec
 
 from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
 from kraftd.controller.brokers.heartbeats import BrokerState, fencing, shutdown_stage, state_of
-from kraftd.controller.context import Context
-from kraftd.controller.partitions.broker_changes import leaderless
+from kraftd.controller.context import Context, ControllerSettings
+from kraftd.controller.partitions.broker_changes import PartitionChanges, leaderless, preferred
 from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import Plan, Task
 from kraftd.controller.sessions import NO_CONTACT_MS, BrokerSessions
@@ -37,6 +42,8 @@ RETRY_MS_MAX: Final = 60_000
 FENCE_BROKER = "FenceBroker"
 FINISH = "FinishPredecessorPlans"
 RETRY = "RetryLeftOutPartitions"
+ELECT_PREFERRED = "ElectPreferredLeaders"
+ELECT_UNCLEAN = "ElectUncleanLeaders"
 """Kinds of plans that nobody asked for, as metrics and events name them."""
 
 
@@ -53,12 +60,15 @@ class _Failure(msgspec.Struct, frozen=True):
 class Timers:
     """What is due when, in one epoch of leadership. Mutable, owned by the `ActiveController`."""
 
-    def __init__(self, sessions: BrokerSessions) -> None:
+    def __init__(self, sessions: BrokerSessions, settings: ControllerSettings) -> None:
         self.wake_at_ms = NEVER_MS
         """When `due` may have something."""
         self._sessions = sessions
         self._look_ms = max(sessions.timeout_ms // CHECKS_PER_SESSION_TIMEOUT, 1)
         self._look_at_ms = NEVER_MS
+        self._intervals_ms = _intervals_ms(settings)
+        self._elect_at_ms = dict.fromkeys(self._intervals_ms, NEVER_MS)
+        """When each kind of election is due."""
         self._finish = False
         self._failures: dict[Task, _Failure] = {}
         self._left_out = 0
@@ -84,8 +94,10 @@ class Timers:
         """Note that there may be other sessions than before."""
         if len(self._sessions) == 0:
             self._look_at_ms = NEVER_MS
+            self._elect_at_ms = dict.fromkeys(self._intervals_ms, NEVER_MS)
         elif self._look_at_ms == NEVER_MS:
             self._look_at_ms = now_ms + self._look_ms
+            self._elect_at_ms = {kind: now_ms + after_ms for kind, after_ms in self._intervals_ms.items()}
         self._rearm()
 
     def succeeded(self, task: Task) -> None:
@@ -124,6 +136,8 @@ class Timers:
         elif self._look_at_ms <= now_ms:
             self._look_at_ms = now_ms + self._look_ms
             found = self._fence_stalest(context, plans)
+        else:
+            found = self._elect(now_ms, plans)
         self._rearm()
         return found
 
@@ -138,7 +152,9 @@ class Timers:
 
     def _rearm(self) -> None:
         first_repeat_ms = min((each.repeat_at_ms for each in self._failures.values()), default=NEVER_MS)
-        self.wake_at_ms = 0 if self._finish else min(self._look_at_ms, first_repeat_ms)
+        self.wake_at_ms = (
+            0 if self._finish else min(self._look_at_ms, first_repeat_ms, *self._elect_at_ms.values())
+        )
 
     def _repeated(self, now_ms: int) -> Task | None:
         return next((task for task, each in self._failures.items() if each.repeat_at_ms <= now_ms), None)
@@ -159,6 +175,17 @@ class Timers:
         for broker_id in self._silent(context):
             task = Task(FENCE_BROKER, broker_id)
             if task not in self._failures and not plans.is_busy(broker_id):
+                return task
+        return None
+
+    def _elect(self, now_ms: int, plans: PlanRunner) -> Task | None:
+        """An election that is due, unless the one before has not ended, or failed and is repeated."""
+        for kind, at_ms in self._elect_at_ms.items():
+            if at_ms > now_ms:
+                continue
+            self._elect_at_ms[kind] = now_ms + self._intervals_ms[kind]
+            task = Task(kind)
+            if task not in self._failures and all(run.task != task for run in plans):
                 return task
         return None
 
@@ -209,5 +236,32 @@ def finish(context: Context, _task: Task) -> Plan:
     return BrokerPlan(None, stages, when_appended=when_appended)
 
 
-PLANS: Final[Mapping[str, Callable[[Context, Task], Plan]]] = {FENCE_BROKER: fence, FINISH: finish}
+def elect_preferred(_context: Context, _task: Task) -> Plan:
+    """The first replicas lead what they can."""
+    return BrokerPlan(None, [_election("preferred_leaders_elected", preferred())])
+
+
+def elect_unclean(_context: Context, _task: Task) -> Plan:
+    """Whoever can by now leads what nobody leads."""
+    return BrokerPlan(None, [_election("leaderless_partitions_led", leaderless())])
+
+
+def _election(event: str, changes: PartitionChanges) -> Stage:
+    return Stage(event, {}, changes=changes, is_told_anyway=False)
+
+
+def _intervals_ms(settings: ControllerSettings) -> Mapping[str, int]:
+    """How often each kind of election is held."""
+    intervals_ms = {ELECT_UNCLEAN: settings.unclean_leader_election_interval_ms}
+    if settings.auto_leader_rebalance:
+        intervals_ms[ELECT_PREFERRED] = settings.leader_imbalance_check_interval_seconds * 1_000
+    return intervals_ms
+
+
+PLANS: Final[Mapping[str, Callable[[Context, Task], Plan]]] = {
+    FENCE_BROKER: fence,
+    FINISH: finish,
+    ELECT_PREFERRED: elect_preferred,
+    ELECT_UNCLEAN: elect_unclean,
+}
 """How each kind of task is done; what was left out says by itself how (`Plan.again`)."""

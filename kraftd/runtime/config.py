@@ -247,6 +247,8 @@ INTEGERS: Mapping[str, tuple[int, int, int]] = {
     "num.partitions": (1, 1, _INT32_MAX),
     "default.replication.factor": (1, 1, _INT16_MAX),
     "min.insync.replicas": (1, 1, _INT32_MAX),
+    "unclean.leader.election.interval.ms": (300_000, 1, _INT64_MAX),
+    "leader.imbalance.check.interval.seconds": (300, 1, _INT64_MAX),
     "kraftd.shutdown.timeout.ms": (5_000, 0, _INT32_MAX),
     "kraftd.metrics.interval.ms": (10_000, 0, _INT32_MAX),
     "kraftd.accumulator.bytes": (64 << 20, 8 << 20, _INT32_MAX),
@@ -266,6 +268,7 @@ TEXTS = frozenset(
         "log.dirs",
         "metadata.log.dir",
         "unclean.leader.election.enable",
+        "auto.leader.rebalance.enable",
         "kraftd.http.listener",
     }
 )
@@ -346,6 +349,9 @@ def _read_settings(reader: _Reader) -> ControllerSettings:
         default_replication_factor=reader.integer("default.replication.factor"),
         min_insync_replicas=reader.integer("min.insync.replicas"),
         unclean_leader_election=reader.parse("unclean.leader.election.enable", _parse_boolean, default=False),
+        unclean_leader_election_interval_ms=reader.integer("unclean.leader.election.interval.ms"),
+        auto_leader_rebalance=reader.parse("auto.leader.rebalance.enable", _parse_boolean, default=True),
+        leader_imbalance_check_interval_seconds=reader.integer("leader.imbalance.check.interval.seconds"),
         broker_session_timeout_ms=session_ms,
         broker_heartbeat_interval_ms=heartbeat_ms,
         static_configs=reader.of_brokers(),

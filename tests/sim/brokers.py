@@ -71,6 +71,10 @@ class BrokerShape(msgspec.Struct):
     """How many propose whoever fetches."""
     slice_records: int
     """How many records the controller works off at a time."""
+    rebalance_s: int
+    """How often preferred leaders are elected; 0 for never."""
+    unclean_ms: int
+    """How often leaders are looked for where there is none."""
 
 
 def draw_broker_shape(random: Random) -> BrokerShape:
@@ -87,6 +91,8 @@ def draw_broker_shape(random: Random) -> BrokerShape:
         old_part=random.choice((0.0, 0.0, 0.5)),
         unchecked_part=random.choice((0.0, 0.5, 1.0)),
         slice_records=random.choice((3, 3, 5, 10, SLICE_RECORDS)),
+        rebalance_s=random.choice((0, 2, 10, 300)),
+        unclean_ms=random.choice((3_000, 20_000, 300_000)),
     )
 
 

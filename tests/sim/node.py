@@ -404,6 +404,9 @@ class SimNode:
             settings=ControllerSettings(
                 broker_session_timeout_ms=world.brokers.shape.session_ms,
                 broker_heartbeat_interval_ms=world.brokers.shape.heartbeat_ms,
+                auto_leader_rebalance=world.brokers.shape.rebalance_s > 0,
+                leader_imbalance_check_interval_seconds=world.brokers.shape.rebalance_s,
+                unclean_leader_election_interval_ms=world.brokers.shape.unclean_ms,
             ),
         )
 

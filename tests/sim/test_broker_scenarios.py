@@ -55,6 +55,8 @@ BROKERS_SHAPE = {
     "old_part": 0.0,
     "unchecked_part": 0.0,
     "slice_records": 512,
+    "rebalance_s": 0,
+    "unclean_ms": 300_000,
 }
 SESSION_US = 3 * S
 

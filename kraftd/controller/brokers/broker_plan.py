@@ -42,6 +42,14 @@ class Stage(msgspec.Struct):
     changes: PartitionChanges | None = None
     last: _Last = _nothing
     """The records after them, in the same slice as the last change."""
+    is_told_anyway: bool = True
+    """Whether a line tells of it though it changed no partition."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a line tells of it."""
+        has_changed = self.changes is not None and self.changes.counts.changed > 0
+        return bool(self.event) and (self.is_told_anyway or has_changed)
 
     def line(self) -> LogLine:
         """The line that says that it is done, with how many partitions it changed."""
@@ -108,8 +116,8 @@ class BrokerPlan(Plan):
             self._when_appended(sessions, end_offset, now_ms)
 
     def lines(self) -> Sequence[LogLine]:
-        """One line a stage, but for those without an event."""
-        return [stage.line() for stage in self._stages if stage.event]
+        """One line a stage, but for those of which there is nothing to tell."""
+        return [stage.line() for stage in self._stages if stage.is_told]
 
     def leave_out(self, record: AnyRecord, error: Exception) -> bool:
         """Go back to before the newest slice, and on without a partition whose change cannot be made."""

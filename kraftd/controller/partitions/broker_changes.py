@@ -1,8 +1,9 @@
 """What it means for partitions that a broker comes, goes or loses a directory: their changes, slice by slice.
 
-`fenced`, `unfenced`, `shutting_down`, `restarted`, `unregistered`, `directories_lost` and `leaderless` each
-make a `PartitionChanges`. Its `next` decides the next slice on the newest image, topic by topic in the order
-of their ids, and says when it is through: then, with nothing in between, the broker's own record may follow.
+`fenced`, `unfenced`, `shutting_down`, `restarted`, `unregistered`, `directories_lost`, `leaderless` and
+`preferred` each make a `PartitionChanges`. Its `next` decides the next slice on the newest image, topic by
+topic in the order of their ids, and says when it is through: then, with nothing in between, the broker's own
+record may follow.
 
 Between two slices the image changes. Say broker 1 is being fenced: until its own record is there it is
 active, so a leader may take it back into an ISR that a slice has just taken it out of, or a new topic may be
@@ -12,7 +13,8 @@ has now finds nothing that a decision would change.
 What fails in one partition leaves out that one: it is told in `failures`, and the rest goes on.
 
 Not here: the broker's own record, and whose turn it is (the plans of brokers).
-Follows: Kafka's handleBrokerFenced and its kin, generateLeaderAndIsrUpdates.
+Follows: Kafka's handleBrokerFenced and its kin, generateLeaderAndIsrUpdates; its maybeBalancePartitionLeaders
+and maybeElectUncleanLeaders.
 Differs: slices; Kafka decides all of them at once. A broker that is unregistered leaves the ELRs, too: in
 Kafka it stays in them, and one that is registered later under its id, without its records, could be elected.
 """
@@ -24,6 +26,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kraftd.controller.context import Context
+from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.partition_change_builder import Target
 from kraftd.controller.partitions.partition_rules import PartitionRules
 from kraftd.metadata.image import MetadataImage
@@ -70,6 +73,8 @@ class _Event(msgspec.Struct, frozen=True):
     """Who can lead from now on."""
     concerns: Callable[[PartitionRecord], bool] = lambda _: True
     """Which of the list it is really about."""
+    election: ElectionKind | None = None
+    """How a leader is looked for, if not as the topic allows."""
 
 
 class PartitionChanges:
@@ -170,7 +175,7 @@ class PartitionChanges:
             partition = topics.partition(topic_id, partition_id)
             if partition is None or not self._event.concerns(partition):
                 return None
-            change = rules.change(partition, self._event.target(partition))
+            change = rules.change(partition, self._event.target(partition), self._event.election)
         except Exception as error:  # noqa: BLE001 - it costs one partition (D-35)
             self.leave_out(topic_id, partition_id, error)
             return None
@@ -242,6 +247,18 @@ def leaderless() -> PartitionChanges:
     ended, and what it does now and then, since configs may allow what they did not.
     """
     return PartitionChanges(_Event(_leaderless, _as_it_is))
+
+
+def preferred() -> PartitionChanges:
+    """The first replica leads where it is in sync and another one leads."""
+    return PartitionChanges(
+        _Event(
+            lambda topics: topics.partitions_not_preferred(),
+            _as_it_is,
+            concerns=lambda partition: partition.replicas[0] in partition.isr,
+            election=ElectionKind.PREFERRED,
+        )
+    )
 
 
 def leads_anything(image: MetadataImage, broker_id: NodeId) -> bool:

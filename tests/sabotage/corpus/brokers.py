@@ -5,6 +5,7 @@ from tests.sabotage.mutant import mutant
 _REGISTRATION = ("tests/unit/controller/test_registration.py",)
 _HEARTBEATS = ("tests/unit/controller/test_heartbeats.py",)
 _SILENT = ("tests/unit/controller/test_silent_brokers.py",)
+_ELECTIONS = ("tests/unit/controller/test_timed_elections.py",)
 _QUEUE = ("tests/unit/controller/test_event_queue.py",)
 _APIS = ("tests/unit/runtime/test_controller_apis.py",)
 
@@ -33,6 +34,30 @@ BROKERS = (
             "self._look_at_ms = now_ms",
         ),
         where=_SILENT,
+    ),
+    mutant(
+        "preferred-whatever-the-file-says",
+        "auto.leader.rebalance.enable",
+        "Leaders move back by themselves though the file says that they do not.",
+        "tests",
+        (
+            "kraftd.controller.timers:_intervals_ms",
+            "if settings.auto_leader_rebalance:",
+            "if settings is not None:",
+        ),
+        where=(_ELECTIONS,),
+    ),
+    mutant(
+        "leaderless-for-ever",
+        "KAFKA-12670",
+        "A partition stays without leader though its topic allows an unclean one by now.",
+        "tests",
+        (
+            "kraftd.controller.timers:Timers.brokers_changed",
+            "self._elect_at_ms = {kind: now_ms + after_ms for kind, after_ms in self._intervals_ms.items()}",
+            "pass",
+        ),
+        where=(_ELECTIONS,),
     ),
     mutant(
         "die-during-failover",

@@ -1,5 +1,6 @@
 """A partition that raises costs itself, whatever happened to its broker, and is done later (D-14, D-35)."""
 
+from collections import defaultdict
 from itertools import pairwise
 
 import pytest
@@ -22,7 +23,7 @@ from kraftd.protocol.messages import (
     AssignReplicasToDirsRequestTopicData,
     UnregisterBrokerRequest,
 )
-from kraftd.records.messages import PartitionChangeRecord
+from kraftd.records.messages import ConfigRecord, PartitionChangeRecord
 from tests.unit.controller.broker_world import SESSION_MS, BrokerWorld, directory
 
 BROKEN = 1
@@ -113,6 +114,25 @@ def stops_halfway():
     return world, topic
 
 
+def not_preferred():
+    """Broker 5 was away, and is in sync again."""
+    world, topic = two_brokers()
+    world.beat(5, want_fence=True)
+    world.beat(5)
+    grow = [PartitionChangeRecord(number, topic, isr=(6, 5)) for number in range(PARTITIONS)]
+    world.append(*grow)
+    return world, topic
+
+
+def unclean_by_now():
+    """Broker 5 is gone, the only one in sync; broker 6 may lead, as the topic says since a moment."""
+    world, topic = two_brokers()
+    world.append(*[PartitionChangeRecord(number, topic, isr=(5,)) for number in range(PARTITIONS)])
+    world.beat(5, want_fence=True)
+    world.append(ConfigRecord(2, "t1", "unclean.leader.election.enable", "true"))
+    return world, topic
+
+
 def alter(world, topic):
     partitions = tuple(
         AlterPartitionRequestPartitionData(
@@ -150,6 +170,7 @@ EVENTS = {
     "restarted": (two_brokers, restart),
     "unregistered": (two_brokers, lambda world: world.ask(UnregisterBrokerRequest(5), version=0)),
     "unfenced": (alone, lambda world: world.beat(5)),
+    "preferred": (not_preferred, lambda world: world.wait(300_000, 5, 6)),
     "a predecessor's": (stops_halfway, lambda world: world.lead(world.epoch + 1)),
 }
 REQUESTS = {"AlterPartition": alter, "AssignReplicasToDirs": assign}
@@ -234,10 +255,18 @@ def test_what_was_left_out_is_repeated_though_the_broker_is_another_by_then(monk
     assert state(world, topic)[BROKEN][:2] == (6, (6,))
 
 
+STAYS = defaultdict(tuple, {timers.ELECT_PREFERRED: (5,)})
+"""Who goes on with its heartbeats besides broker 6."""
+
+
 def some_due(kind):
     """A world in which a task of this kind will be due, and its topic."""
     if kind == timers.FENCE_BROKER:
         return two_brokers()
+    if kind == timers.ELECT_PREFERRED:
+        return not_preferred()
+    if kind == timers.ELECT_UNCLEAN:
+        return unclean_by_now()
     assert kind == timers.FINISH, f"{kind} is a new one: say when it is due"
     world, topic = stops_halfway()
     world.epoch += 1
@@ -258,7 +287,7 @@ def test_a_timer_that_raises_is_an_alarm_and_repeated_after_1_to_60_s(kind, monk
     if not world.controller.is_active:
         world.lead(world.epoch)
     world.settle()
-    world.wait(200_000, 6)
+    world.wait(520_000, 6, *STAYS[kind])
     waits = [(then - now) // 1_000 for now, then in pairwise(times)]
     assert waits[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
     assert world.controller.error_count == len(times)
@@ -268,9 +297,9 @@ def test_a_timer_that_raises_is_an_alarm_and_repeated_after_1_to_60_s(kind, monk
     assert "planted" in alarm
     assert not world.beat(6).is_fenced
     monkeypatch.setattr(timers, "PLANS", {**timers.PLANS, kind: make})
-    world.wait(60_000, 6)
+    world.wait(60_000, 6, *STAYS[kind])
     assert world.controller.alarms == []
-    assert {leader for leader, *_ in state(world, topic)} == {6}
+    assert {leader for leader, *_ in state(world, topic)} == {5 if kind == timers.ELECT_PREFERRED else 6}
 
 
 @pytest.mark.covers("D-35")
