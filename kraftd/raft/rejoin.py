@@ -59,7 +59,8 @@ class Rejoin:
     @property
     def is_whole(self) -> bool:
         """Whether this node may be counted."""
-        return self.health.is_whole
+        health = self.health  # `health.is_whole`, written out: this is asked several times an event
+        return not health.damage and not health.amnesia
 
     @property
     def has_forgotten(self) -> bool:

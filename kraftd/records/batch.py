@@ -106,6 +106,7 @@ class BatchView:
     """A batch inside a buffer. Making one reads only the header; `check` proves the rest."""
 
     __slots__ = (
+        "_buffer",
         "attributes",
         "base_offset",
         "base_sequence",
@@ -120,7 +121,6 @@ class BatchView:
         "position",
         "producer_epoch",
         "producer_id",
-        "raw",
         "record_count",
         "size_bytes",
     )
@@ -144,8 +144,6 @@ class BatchView:
     """Where in the buffer it begins."""
     path: str
     """The file, for errors; may be empty."""
-    raw: memoryview
-    """The whole batch."""
 
     def __init__(self, buffer: bytes | memoryview, position: int = 0, path: str = "") -> None:
         view = memoryview(buffer)
@@ -175,11 +173,16 @@ class BatchView:
         self.base_offset = base_offset
         self.last_offset_delta = last_offset_delta
         self.end_offset = base_offset + last_offset_delta + 1
-        self.raw = view[position : position + size_bytes]
+        self._buffer = view
 
     def __repr__(self) -> str:
         kind = "control" if self.is_control else "data"
         return f"<{kind} batch {self.base_offset}-{self.last_offset} epoch {self.epoch}>"
+
+    @property
+    def raw(self) -> memoryview:
+        """The whole batch."""
+        return self._buffer[self.position : self.position + self.size_bytes]
 
     @property
     def last_offset(self) -> Offset:
@@ -204,7 +207,7 @@ class BatchView:
         """
         reason = self._misfit()
         if reason is None:
-            found = crc32c(self.raw[_CRC_FROM:])
+            found = crc32c(self._buffer[self.position + _CRC_FROM : self.position + self.size_bytes])
             if found == self.crc:
                 return
             reason = f"the checksum is {self.crc:08x}, the bytes have {found:08x}"

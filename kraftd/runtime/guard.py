@@ -57,7 +57,7 @@ class Guard(TimedTurnTask):
 
     def wake_at_ms(self) -> int:
         """When the next check is due, or the end of a leader that has resigned."""
-        return min(self._check_at_ms, self._end_at_ms)
+        return self._check_at_ms if self._loss is None else min(self._check_at_ms, self._end_at_ms)
 
     def _checked(self, generation: int, loss: Loss | None) -> None:
         self._is_checking = False
