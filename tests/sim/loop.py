@@ -89,7 +89,8 @@ class Clock:
 
     def now(self) -> Now:
         """Both."""
-        mono_ms = self.mono_us() // 1_000
+        is_steady = self._rate_ppm == PPM  # then `mono_us`, written out: every turn asks
+        mono_ms = (self._scheduler.now_us + self._offset_us if is_steady else self.mono_us()) // 1_000
         frozen_ms = self._wall_frozen_ms
         return Now(mono_ms, self._wall_ms + mono_ms if frozen_ms is None else frozen_ms)
 
