@@ -45,7 +45,7 @@ BROKERS = (
             "if settings.auto_leader_rebalance:",
             "if settings is not None:",
         ),
-        where=(_ELECTIONS,),
+        where=_ELECTIONS,
     ),
     mutant(
         "leaderless-for-ever",
@@ -57,7 +57,7 @@ BROKERS = (
             "self._elect_at_ms = {kind: now_ms + after_ms for kind, after_ms in self._intervals_ms.items()}",
             "pass",
         ),
-        where=(_ELECTIONS,),
+        where=_ELECTIONS,
     ),
     mutant(
         "die-during-failover",
