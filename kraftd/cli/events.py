@@ -1,14 +1,15 @@
 """`kraftctl events`: what the active controller is doing, and what keeps it from doing it faster.
 
 What waits in its queue, by class; what waits for a commit or for the confirmation of a read; what is worked
-off in slices, because it grows with partitions; and which kinds of events took longest since the node
-started. It is asked once, and of its own moment.
+off in slices, because it grows with partitions; and which kinds of events, and which single ones, took
+longest since the node started. It is asked once, and of its own moment.
 
 Schema: node_id, is_active, queue (object: events by class), oldest_wait_ms (-1: none waits), waiting (object:
     requests by what they wait for), timed_out_events, timed_out_heartbeats, decision_errors, plan_count,
     in_progress (list of kind, broker_id (-1 none), has_begun, slices, slices_in_flight, age_ms; the first
     64), kinds (list of kind, events, and in microseconds queue_p50_us, queue_p99_us, queue_max_us,
-    processing_p50_us, processing_p99_us, processing_max_us, processing_total_us; the slowest first).
+    processing_p50_us, processing_p99_us, processing_max_us, processing_total_us; the slowest first), slowest
+    (list of kind, queue_us, processing_us and at_ms, since 1970; single events, the slowest first).
 """
 
 from collections.abc import Mapping
@@ -21,11 +22,13 @@ from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text, labels
 from kraftd.cli.survey import REQUEST_TIMEOUT_MS
+from kraftd.cli.times import time_text
 from kraftd.protocol.messages import (
     DescribeEventsRequest,
     DescribeEventsResponse,
     DescribeEventsResponseKind,
     DescribeEventsResponsePlan,
+    DescribeEventsResponseSlowEvent,
 )
 
 app = typer.Typer()
@@ -33,6 +36,7 @@ app = typer.Typer()
 Json: TypeAlias = dict[str, Any]
 
 _KINDS_SHOWN = 10
+_EVENTS_SHOWN = 5
 _NAME_WIDTH = 28
 """Of a kind in the table, so that a row fits into 80 columns."""
 
@@ -44,7 +48,7 @@ def events(
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Show the active controller's event queue, what is in progress, and the slowest kinds of events."""
+    """Show the active controller's event queue, what is in progress, and the slowest events."""
 
     def ask(leader: Connection) -> DescribeEventsResponse:
         response = leader.call(DescribeEventsRequest(), DescribeEventsResponse, REQUEST_TIMEOUT_MS)
@@ -70,6 +74,7 @@ def events_data(response: DescribeEventsResponse) -> Json:
         "plan_count": response.plan_count,
         "in_progress": list(map(_plan, response.plans)),
         "kinds": list(map(_kind, slowest)),
+        "slowest": list(map(_slow_event, response.slowest)),
     }
 
 
@@ -102,9 +107,19 @@ def _kind(kind: DescribeEventsResponseKind) -> Json:
     }
 
 
+def _slow_event(event: DescribeEventsResponseSlowEvent) -> Json:
+    return {
+        "kind": event.kind.removesuffix("Request"),
+        "queue_us": event.queue_us,
+        "processing_us": event.processing_us,
+        "at_ms": event.at_ms,
+    }
+
+
 def events_table(data: Mapping[str, Any]) -> str:
-    """What waits, what is in progress, and the slowest kinds, in milliseconds."""
-    return "\n\n".join(part for part in (_head(data), _progress(data), _slowest(data)) if part)
+    """What waits, what is in progress, the slowest kinds and the slowest single events, in milliseconds."""
+    parts = (_head(data), _progress(data), _slowest_kinds(data), _slowest_events(data))
+    return "\n\n".join(filter(None, parts))
 
 
 def _head(data: Mapping[str, Any]) -> str:
@@ -145,7 +160,7 @@ def _progress(data: Mapping[str, Any]) -> str:
     return f"{table}\nand {more} more" if more > 0 else table
 
 
-def _slowest(data: Mapping[str, Any]) -> str:
+def _slowest_kinds(data: Mapping[str, Any]) -> str:
     rows = [
         (
             kind["kind"][:_NAME_WIDTH],
@@ -165,6 +180,19 @@ def _slowest(data: Mapping[str, Any]) -> str:
     ]
     headers = ("Kind", "Events", "Wait99", "WaitMax", "Took50", "Took99", "TookMax")
     return columns(headers, rows) if rows else ""
+
+
+def _slowest_events(data: Mapping[str, Any]) -> str:
+    rows = [
+        (
+            event["kind"][:_NAME_WIDTH],
+            _ms(event["queue_us"]),
+            _ms(event["processing_us"]),
+            time_text(event["at_ms"]),
+        )
+        for event in data["slowest"][:_EVENTS_SHOWN]
+    ]
+    return columns(("SlowestEvent", "Waited", "Took", "At"), rows) if rows else ""
 
 
 def _ms(us: int) -> str:

@@ -53,7 +53,7 @@ from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import NoOpRecord
-from kraftd.types import NEVER_MS, Epoch, NodeId, Now, Offset
+from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset
 
 RETRY_MS = 50
 """How long after a refusal of its first records a new active controller writes them again."""
@@ -102,6 +102,9 @@ class QuorumController:
         self.lines: list[LogLine] = []
         """What is to be logged: whoever calls takes it out."""
         self.event_statistics = EventStatistics()
+        self.new_active_controllers = 0
+        """How often a controller became the active one, as this node knows (Kafka's
+        NewActiveControllersCount)."""
         self.sessions = BrokerSessions(settings.broker_session_timeout_ms)
         """What the active controller knows of brokers beside the log; empty on all others."""
         self._operations = {each.request: each for each in operations}
@@ -230,7 +233,8 @@ class QuorumController:
         """Note who leads; become the active controller or stop being it."""
         active = self._active
         already = active is not None and epoch == self._leader.epoch
-        self._leader = leader = KnownLeader(epoch, leader_id)
+        before, self._leader = self._leader, (leader := KnownLeader(epoch, leader_id))
+        self.new_active_controllers += leader.id != NO_NODE and leader != before
         if is_self and already:
             return
         if active is not None:

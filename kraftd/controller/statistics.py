@@ -1,4 +1,4 @@
-"""How long controller events wait and take, by kind.
+"""How long controller events wait and take, by kind, and which single ones were the slowest.
 
 The applier and `ControllerApis` measure, because this package has no clock, and call `observe` once an
 event. Times go into buckets of powers of two, so that an event costs the same at any rate and a percentile is
@@ -8,6 +8,9 @@ good to a factor of two. Follows: Kafka's EventQueueTimeMs and EventQueueProcess
 import msgspec
 
 _BUCKETS = 40
+
+SLOWEST_MAX = 10
+"""How many single events are remembered."""
 
 
 class Distribution(msgspec.Struct, frozen=True):
@@ -28,21 +31,50 @@ class KindTimes(msgspec.Struct, frozen=True):
     processing: Distribution
 
 
+class SlowEvent(msgspec.Struct, frozen=True):
+    """One event that was slow."""
+
+    kind: str
+    queue_us: int
+    processing_us: int
+    at_ms: int
+    """When it was handled, on the clock of this node: milliseconds since 1970."""
+
+    @property
+    def total_us(self) -> int:
+        """From when it came in until it was over."""
+        return self.queue_us + self.processing_us
+
+
 class EventStatistics:
     """Queue time and processing time per kind of event. One owner, mutable."""
 
-    __slots__ = ("_kinds",)
+    __slots__ = ("_floor_us", "_kinds", "count", "slowest")
 
     def __init__(self) -> None:
+        self.count = 0
+        """All events so far."""
+        self.slowest: list[SlowEvent] = []
+        """The slowest single events so far, the slowest first."""
+        self._floor_us = 0
+        """What an event must take to be one of them."""
         self._kinds: dict[str, tuple[_Histogram, _Histogram]] = {}
 
-    def observe(self, kind: str, queue_us: int, processing_us: int) -> None:
-        """Count one event: how long it waited, and how long handling it took, in microseconds."""
+    def observe(self, kind: str, queue_us: int, processing_us: int, at_ms: int) -> None:
+        """Count one event: how long it waited and handling it took, in microseconds, and when that was."""
+        self.count += 1
+        if queue_us + processing_us > self._floor_us:
+            self._note(SlowEvent(kind, queue_us, processing_us, at_ms))
         pair = self._kinds.get(kind)
         if pair is None:
             pair = self._kinds[kind] = (_Histogram(), _Histogram())
         pair[0].add(queue_us)
         pair[1].add(processing_us)
+
+    def _note(self, event: SlowEvent) -> None:
+        self.slowest = sorted([*self.slowest, event], key=lambda each: -each.total_us)[:SLOWEST_MAX]
+        if len(self.slowest) == SLOWEST_MAX:
+            self._floor_us = self.slowest[-1].total_us
 
     def statistics(self) -> tuple[KindTimes, ...]:
         """The distribution of both times so far, by kind."""

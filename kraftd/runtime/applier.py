@@ -51,7 +51,7 @@ class Applier(TurnTask):
         state_machine: StateMachine,
         log: CommittedLog,
         driver: Driver,
-        observe: Callable[[str, int, int], None],
+        observe: Callable[[str, int, int, int], None],
         *,
         clock_ns: Callable[[], int],
     ) -> None:
@@ -80,7 +80,7 @@ class Applier(TurnTask):
         is_self = change.leader_id == self._me
         self._state_machine.leader_changed(change.epoch, change.leader_id, is_self=is_self)
 
-    def run(self, now: Now) -> None:  # noqa: ARG002 - the signature of a turn task
+    def run(self, now: Now) -> None:
         """Apply portions for up to `_RUN_MS`, and schedule another turn if there is more."""
         if self.applied_offset >= self._target or self._is_reading or self.stuck_reason:
             return
@@ -94,7 +94,7 @@ class Applier(TurnTask):
                 self._driver.wake()
                 break
         if self.applied_offset > before:
-            self._observe(APPLY, 0, (self._clock_ns() - started_ns) // 1_000)
+            self._observe(APPLY, 0, (self._clock_ns() - started_ns) // 1_000, now.wall_ms)
             self._driver.deliver(Applied(self.applied_offset))
 
     def _apply_portion(self) -> bool:

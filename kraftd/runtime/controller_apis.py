@@ -133,7 +133,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         write = controller.poll(now)
         if write is not None:
             self._append(write, None, now, EventClass.SESSIONS)
-            self._observe(write.kind, EventClass.SESSIONS, started_ns, now.mono_ms * 1_000_000)
+            self._observe(write.kind, EventClass.SESSIONS, started_ns, now)
         self._write_lines()
 
     def wake_at_ms(self) -> int:
@@ -226,7 +226,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             self._plans[decision.run] = _caller(connection, request)
         if controller.lines:
             self._write_lines()
-        self._observe(message.NAME, event_class, started_ns, arrived_ns or now.mono_ms * 1_000_000)
+        self._observe(message.NAME, event_class, started_ns, now, arrived_ns)
 
     def _run_slice(self, now: Now) -> None:
         """Append one slice, and reply to those whose plans ended without one."""
@@ -239,7 +239,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             caller = self._plans.pop(item.slice_of, None) if item.is_last else None
             event_class = self._controller.class_of(item.slice_of)
             self._append(item, caller, now, event_class)
-            self._observe(item.kind, event_class, started_ns, now.mono_ms * 1_000_000)
+            self._observe(item.kind, event_class, started_ns, now)
         self._write_lines()
 
     def _resolve(self, resolved: Resolved, caller: _Caller) -> None:
@@ -285,12 +285,19 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             )
         )
 
-    def _observe(self, kind: str, event_class: EventClass, started_ns: int, arrived_ns: int) -> None:
-        """Count an event: it waited until `started_ns`, and was handled since."""
+    def _observe(
+        self, kind: str, event_class: EventClass, started_ns: int, now: Now, arrived_ns: int = 0
+    ) -> None:
+        """Count an event: it waited until `started_ns`, and was handled since. It came in at `arrived_ns`, or
+        with this turn, which began `now`.
+        """
         took_ns = self._clock_ns() - started_ns
         self.queue.spent(event_class, took_ns)
         self._controller.event_statistics.observe(
-            kind, max(started_ns - arrived_ns, 0) // 1_000, took_ns // 1_000
+            kind,
+            max(started_ns - (arrived_ns or now.mono_ms * 1_000_000), 0) // 1_000,
+            took_ns // 1_000,
+            now.wall_ms,
         )
 
     # The operator's side.

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from kraftd.controller.decisions import RunningPlan
 from kraftd.controller.quorum_controller import QuorumController
-from kraftd.controller.statistics import KindTimes
+from kraftd.controller.statistics import KindTimes, SlowEvent
 from kraftd.errors import ErrorCode
 from kraftd.protocol import limits
 from kraftd.protocol.messages import (
@@ -21,6 +21,7 @@ from kraftd.protocol.messages import (
     DescribeEventsResponseKind,
     DescribeEventsResponsePlan,
     DescribeEventsResponseQueue,
+    DescribeEventsResponseSlowEvent,
     DescribeEventsResponseWaiting,
 )
 from kraftd.runtime.controller_apis import ControllerApis
@@ -66,6 +67,7 @@ class EventStatus:
             plan_count=len(plans),
             plans=tuple(_plan(run, now) for run in plans[: limits.PLANS_MAX]),
             kinds=tuple(map(_kind, self._controller.event_statistics.statistics())),
+            slowest=tuple(map(_slow_event, self._controller.event_statistics.slowest)),
         )
 
     def _oldest_wait_ms(self, now: Now) -> int:
@@ -76,7 +78,9 @@ class EventStatus:
         """The part of the `metrics` line, by Kafka's names with hyphens."""
         return {
             "timed-out-broker-heartbeat-count": self._apis.timed_out_heartbeats,
+            "event-queue-operations-started-count": self._controller.event_statistics.count,
             "event-queue-operations-timed-out-count": self._apis.queue.timed_out,
+            "new-active-controllers-count": self._controller.new_active_controllers,
         }
 
     def samples(self) -> Iterator[Sample]:
@@ -93,6 +97,8 @@ class EventStatus:
 
 _MEANINGS = {
     "timed-out-broker-heartbeat-count": "Heartbeats that waited too long to be decided.",
+    "event-queue-operations-started-count": "Events that were handled; none is begun and left.",
+    "new-active-controllers-count": "How often a controller became the active one, as this node knows.",
     "event-queue-operations-timed-out-count": "Events that waited too long to be handled.",
 }
 
@@ -129,6 +135,10 @@ def _plan(run: RunningPlan, now: Now) -> DescribeEventsResponsePlan:
         slices_in_flight=run.in_flight,
         age_ms=max(now.mono_ms - run.begun_ms, 0),
     )
+
+
+def _slow_event(event: SlowEvent) -> DescribeEventsResponseSlowEvent:
+    return DescribeEventsResponseSlowEvent(event.kind, event.queue_us, event.processing_us, event.at_ms)
 
 
 def _kind(times: KindTimes) -> DescribeEventsResponseKind:

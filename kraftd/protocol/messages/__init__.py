@@ -289,6 +289,9 @@ if TYPE_CHECKING:
         DescribeEventsResponseQueue as DescribeEventsResponseQueue,
     )
     from kraftd.protocol.messages.describe_events import (
+        DescribeEventsResponseSlowEvent as DescribeEventsResponseSlowEvent,
+    )
+    from kraftd.protocol.messages.describe_events import (
         DescribeEventsResponseWaiting as DescribeEventsResponseWaiting,
     )
     from kraftd.protocol.messages.describe_node import DescribeNodeRequest as DescribeNodeRequest
@@ -848,6 +851,7 @@ else:
             "DescribeEventsResponseKind",
             "DescribeEventsResponsePlan",
             "DescribeEventsResponseQueue",
+            "DescribeEventsResponseSlowEvent",
             "DescribeEventsResponseWaiting",
         ),
         "unions": (

@@ -84,6 +84,20 @@ class DescribeEventsResponseKind(Struct, frozen=True, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class DescribeEventsResponseSlowEvent(Struct, frozen=True, gc=False):
+    """In `DescribeEventsResponse.slowest`. The slowest single events, the slowest first."""
+
+    kind: str = ""
+    """Its kind. (string)"""
+    queue_us: int = 0
+    """Microseconds that it waited. (int64)"""
+    processing_us: int = 0
+    """Microseconds that it took. (int64)"""
+    at_ms: int = 0
+    """When, in milliseconds since 1970. (int64)"""
+    unknown_tags: UnknownTags = ()
+
+
 class DescribeEventsResponse(Struct, frozen=True, gc=False):
     """Of this moment, and since the node started."""
 
@@ -116,4 +130,6 @@ class DescribeEventsResponse(Struct, frozen=True, gc=False):
     """What that is; of much not all. ([]DescribeEventsResponsePlan)"""
     kinds: tuple[DescribeEventsResponseKind, ...] = ()
     """The kinds of events that the node has handled. ([]DescribeEventsResponseKind)"""
+    slowest: tuple[DescribeEventsResponseSlowEvent, ...] = ()
+    """The slowest single events, the slowest first. ([]DescribeEventsResponseSlowEvent)"""
     unknown_tags: UnknownTags = ()

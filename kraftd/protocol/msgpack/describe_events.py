@@ -9,6 +9,7 @@ from kraftd.protocol.messages.describe_events import (
     DescribeEventsResponseKind,
     DescribeEventsResponsePlan,
     DescribeEventsResponseQueue,
+    DescribeEventsResponseSlowEvent,
     DescribeEventsResponseWaiting,
 )
 from kraftd.serde.msgpack_types import (
@@ -152,6 +153,34 @@ def _pack_describe_events_response_kind_v0(value: DescribeEventsResponseKind) ->
     )
 
 
+_DescribeEventsResponseSlowEventV0: TypeAlias = tuple[str, Int64, Int64, Int64, Tags]
+
+
+def _build_describe_events_response_slow_event_v0(
+    wire: _DescribeEventsResponseSlowEventV0,
+) -> DescribeEventsResponseSlowEvent:
+    kind, queue_us, processing_us, at_ms, tags = wire
+    return DescribeEventsResponseSlowEvent(
+        kind=kind,
+        queue_us=queue_us,
+        processing_us=processing_us,
+        at_ms=at_ms,
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_describe_events_response_slow_event_v0(
+    value: DescribeEventsResponseSlowEvent,
+) -> tuple[object, ...]:
+    return (
+        value.kind,
+        value.queue_us,
+        value.processing_us,
+        value.at_ms,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
 _DescribeEventsResponseV0: TypeAlias = tuple[
     Int16,
     Int32,
@@ -165,6 +194,7 @@ _DescribeEventsResponseV0: TypeAlias = tuple[
     Int32,
     Array[_DescribeEventsResponsePlanV0],
     Array[_DescribeEventsResponseKindV0],
+    Array[_DescribeEventsResponseSlowEventV0],
     Tags,
 ]
 
@@ -183,6 +213,7 @@ def _build_describe_events_response_v0(wire: _DescribeEventsResponseV0) -> Descr
         plan_count,
         plans,
         kinds,
+        slowest,
         tags,
     ) = wire
     return DescribeEventsResponse(
@@ -198,6 +229,7 @@ def _build_describe_events_response_v0(wire: _DescribeEventsResponseV0) -> Descr
         plan_count=plan_count,
         plans=tuple([_build_describe_events_response_plan_v0(element) for element in plans]),
         kinds=tuple([_build_describe_events_response_kind_v0(element) for element in kinds]),
+        slowest=tuple([_build_describe_events_response_slow_event_v0(element) for element in slowest]),
         unknown_tags=kept(tags) if tags else (),
     )
 
@@ -216,6 +248,7 @@ def _pack_describe_events_response_v0(value: DescribeEventsResponse) -> tuple[ob
         value.plan_count,
         [_pack_describe_events_response_plan_v0(element) for element in value.plans],
         [_pack_describe_events_response_kind_v0(element) for element in value.kinds],
+        [_pack_describe_events_response_slow_event_v0(element) for element in value.slowest],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 

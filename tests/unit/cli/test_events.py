@@ -32,6 +32,10 @@ BUSY = m.DescribeEventsResponse(
         kind("IncrementalAlterConfigsRequest", 4, 1_000, 2_000, 3_100, 50, 9_000, 9_500, 20_000),
         *(kind(f"Kind{number}", number, 0, 0, 0, 0, number, number, 0) for number in range(10, 22)),
     ),
+    slowest=(
+        m.DescribeEventsResponseSlowEvent("IncrementalAlterConfigsRequest", 3_100, 9_500, 1_700_000_000_123),
+        *(m.DescribeEventsResponseSlowEvent("Apply", 0, took_us, 1_700_000_000_000) for took_us in range(9)),
+    ),
 )
 
 
@@ -40,10 +44,10 @@ def events(kraftctl: Kraftctl, quorum: ScriptedQuorum, *more: object) -> Outcome
     return kraftctl("events", "--bootstrap-controller", quorum.bootstrap, *more)
 
 
-def test_the_table_is_the_queue_what_is_in_progress_and_the_ten_slowest_kinds(
+def test_the_table_is_the_queue_what_is_in_progress_the_ten_slowest_kinds_and_five_events(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
-    head, progress, slowest = events(kraftctl, quorum).out.split("\n\n")
+    head, progress, slowest, single = events(kraftctl, quorum).out.split("\n\n")
     assert head.splitlines() == [
         "Node:                   2, the active controller",
         "Queue:                  sessions 0, writes 31; the oldest for 12 ms",
@@ -64,6 +68,10 @@ def test_the_table_is_the_queue_what_is_in_progress_and_the_ten_slowest_kinds(
     assert rows[2].startswith("Kind21 ")
     assert len(rows) == 11
     assert max(map(len, rows)) <= 80
+    rows = single.splitlines()
+    assert rows[0] == "SlowestEvent             Waited  Took  At"
+    assert rows[1] == "IncrementalAlterConfigs  3.1     9.5   2023-11-14T22:13:20.123Z"
+    assert len(rows) == 6
 
 
 def test_everything_is_told_in_json(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
@@ -82,6 +90,13 @@ def test_everything_is_told_in_json(kraftctl: Kraftctl, quorum: ScriptedQuorum) 
     assert len(data["kinds"]) == len(BUSY.kinds)
     assert data["kinds"][0]["kind"] == "IncrementalAlterConfigs"
     assert data["kinds"][0]["processing_total_us"] == 20_000
+    assert len(data["slowest"]) == 10
+    assert data["slowest"][0] == {
+        "kind": "IncrementalAlterConfigs",
+        "queue_us": 3_100,
+        "processing_us": 9_500,
+        "at_ms": 1_700_000_000_123,
+    }
 
 
 def test_kafkas_own_controllers_do_not_tell(kraftctl: Kraftctl) -> None:

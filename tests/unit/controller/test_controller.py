@@ -628,3 +628,13 @@ def test_an_image_holds_plain_numbers_on_the_leader_too():
     world = World()
     world.activate()
     assert [type(entry.resource_type) for entry in world.controller.image[CONFIGS].entries()] == [int]
+
+
+def test_active_controllers_are_counted_as_they_come_and_no_leader_is_none():
+    """Kafka's NewActiveControllersCount: the same one again counts, nobody does not."""
+    controller = World().controller
+    counts = []
+    for epoch, leader in ((3, 2), (3, 2), (4, -1), (4, 3), (5, 3), (6, -1)):
+        controller.leader_changed(epoch, leader, is_self=False)
+        counts.append(controller.new_active_controllers)
+    assert counts == [1, 1, 1, 2, 3, 3]

@@ -98,17 +98,29 @@ def test_a_listing_can_be_of_one_type():
 def test_events_are_measured_by_kind():
     statistics = EventStatistics()
     for queue_us in range(100):
-        statistics.observe("NoOp", queue_us, 2 * queue_us)
-    statistics.observe("Apply", 0, 1_000_000)
+        statistics.observe("NoOp", queue_us, 2 * queue_us, 7)
+    statistics.observe("Apply", 0, 1_000_000, 8)
     apply, no_op = statistics.statistics()
     assert (apply.kind, apply.count) == ("Apply", 1)
     assert (apply.queue.max_us, apply.processing.p50_us) == (0, 1_000_000)
     assert (no_op.count, no_op.queue.total_us, no_op.processing.max_us) == (100, 4950, 198)
     assert 49 <= no_op.queue.p50_us <= 98
     assert 98 <= no_op.queue.p99_us <= 99
+    assert statistics.count == 101
+
+
+def test_the_slowest_single_events_are_remembered_and_when_they_were():
+    statistics = EventStatistics()
+    for number in range(50):
+        statistics.observe("NoOp", number, number, number)
+    statistics.observe("Apply", 0, 95, 77)
+    statistics.observe("Apply", 0, 1, 78)
+    slowest = [(each.kind, each.queue_us, each.processing_us, each.at_ms) for each in statistics.slowest]
+    noops = [("NoOp", number, number, number) for number in (49, 48, 47, 46, 45, 44, 43, 42, 41)]
+    assert slowest == [*noops[:2], ("Apply", 0, 95, 77), *noops[2:]]
 
 
 def test_a_time_beyond_every_bucket_is_still_counted():
     statistics = EventStatistics()
-    statistics.observe("NoOp", 1 << 60, 0)
+    statistics.observe("NoOp", 1 << 60, 0, 0)
     assert statistics.statistics()[0].queue.max_us == 1 << 60

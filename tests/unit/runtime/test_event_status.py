@@ -30,9 +30,13 @@ def status_of(*plans: RunningPlan, events: int = 0) -> EventStatus:
         queue.add(Event("x", EventClass.WRITES, (4_000 + number) * 1_000_000, 0, lambda: None, lambda: None))
     statistics = EventStatistics()
     for took_us in (10, 20, 4_000):
-        statistics.observe("AlterPartitionRequest", 5, took_us)
+        statistics.observe("AlterPartitionRequest", 5, took_us, 1_700_000_000_000 + took_us)
     controller: Any = SimpleNamespace(
-        is_active=True, error_count=2, event_statistics=statistics, running_plans=plans
+        is_active=True,
+        error_count=2,
+        event_statistics=statistics,
+        running_plans=plans,
+        new_active_controllers=6,
     )
     waiting = {"appends": 3, "plans": 1, "reads": 2, "resignations": 0}
     apis: Any = SimpleNamespace(queue=queue, timed_out_heartbeats=4, statistics=lambda: waiting)
@@ -63,6 +67,9 @@ def test_what_waits_and_what_is_in_progress_is_told() -> None:
     (kind,) = told.kinds
     assert (kind.name, kind.count, kind.processing_max_us) == ("AlterPartitionRequest", 3, 4_000)
     assert kind.processing_total_us == 4_030
+    assert [(each.kind, each.queue_us, each.processing_us, each.at_ms) for each in told.slowest] == [
+        ("AlterPartitionRequest", 5, took_us, 1_700_000_000_000 + took_us) for took_us in (4_000, 20, 10)
+    ]
 
 
 def test_an_idle_controller_says_so() -> None:
@@ -83,6 +90,8 @@ def test_states_and_times_have_kafkas_names_and_those_of_kip_143() -> None:
     assert found["kraftd_controller_state", "FenceBroker"] == 1
     assert found["kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount",] == 4
     assert found["kafka_controller_kafkacontroller_eventqueueoperationstimedoutcount",] == 0
+    assert found["kafka_controller_kafkacontroller_eventqueueoperationsstartedcount",] == 3
+    assert found["kafka_controller_kafkacontroller_newactivecontrollerscount",] == 6
     kind = "AlterPartitionRequest"
     assert found["kraftd_controller_events", kind] == 3
     assert found["kraftd_controller_event_milliseconds", kind] == 4.03

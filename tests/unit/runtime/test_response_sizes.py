@@ -338,7 +338,7 @@ def described_events() -> Iterator[Any]:
     """Every API was asked for, and as much as a controller may have in progress goes on."""
     statistics = EventStatistics()
     for api in MSGPACK.apis.values():
-        statistics.observe(f"{api.name}Request", 1 << 60, 1 << 60)
+        statistics.observe(f"{api.name}Request", 1 << 60, 1 << 60, 1 << 60)
     controller: Any = SimpleNamespace(
         is_active=True,
         error_count=1 << 40,
