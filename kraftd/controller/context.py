@@ -26,8 +26,14 @@ class Client(msgspec.Struct, frozen=True, gc=False):
     client_id: str | None = None
     host: str = ""
     """The address it connected from."""
+    listener: str = ""
+    """The listener of this node by which the connection came in; of a forwarded request, the broker's."""
+    protocol: str = "PLAINTEXT"
+    """The security protocol of that listener, by Kafka's name."""
     is_forwarded: bool = False
     """Whether a broker forwarded the request in an Envelope."""
+    forwarded_by: NodeId = NO_NODE
+    """That broker, as it calls itself; -1 if nobody forwarded it, or under a name that is no id."""
 
 
 NO_CLIENT: Final = Client()

@@ -25,7 +25,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from kraftd.controller.context import Client
 from kraftd.errors import ErrorCode, InvariantError
@@ -49,7 +49,7 @@ from kraftd.protocol.messages import (
     ShowNonceResponse,
 )
 from kraftd.protocol.opening import KAFKA_API_KEYS
-from kraftd.protocol.principal import ANONYMOUS, Principal
+from kraftd.protocol.principal import ANONYMOUS
 from kraftd.types import NEVER_MS, NO_NODE, Endpoint, NodeId, Now
 
 _BACKLOG = 1024
@@ -110,6 +110,8 @@ class Server:
         self.codecs = _CODECS
         self.kafka_api_keys: frozenset[int] = frozenset()
         """The APIs that are served on Kafka's wire. Set before the server accepts connections."""
+        self.listener = ""
+        """The name of the listener, in Kafka's sense."""
         self.kafka_request_bytes_max = limits.KAFKA_FRAME_BYTES_MAX
         """The longest request there (`socket.request.max.bytes`), from the first ApiVersions on."""
         self.connections: dict[int, InboundConnection] = {}
@@ -223,11 +225,6 @@ class Server:
 class InboundConnection(BudgetedConnection):
     """A connection that another process opened to this node."""
 
-    principal: ClassVar[Principal] = ANONYMOUS
-    """The user at the other end. Nobody can prove who it is yet: that belongs before the first request."""
-    is_forwarded: ClassVar[bool] = False
-    """Requests come from the other end itself."""
-
     def __init__(self, server: Server, number: int) -> None:
         super().__init__(server, number)
         self.greeting: HandshakeRequest | None = None
@@ -246,6 +243,13 @@ class InboundConnection(BudgetedConnection):
         self._is_reported = False
         """Whether the handler was told of this connection, and must be told of its end."""
         self._handshake_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def session(self) -> Client:
+        """The other end, by a client id that each request says. Nobody can prove who it is yet: that belongs
+        before the first request.
+        """
+        return Client(ANONYMOUS, None, self.host, self._server.listener)
 
     @property
     def claimed_id(self) -> NodeId | None:

@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from kraftd.controller.context import Client
 from kraftd.controller.decisions import (
     AfterWrite,
     ImmediateResponse,
@@ -204,12 +204,8 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         now, controller, message = self._driver.now(), self._controller, request.message
         client = connection.client
         if client is None or client.client_id != request.client_id:
-            client = connection.client = Client(
-                connection.principal,
-                request.client_id,
-                connection.host,
-                is_forwarded=connection.is_forwarded,
-            )
+            client = replace(connection.session, client_id=request.client_id)
+            connection.client = client
         decision = controller.handle(message, now, request.api_version, client)
         if type(decision) is Write:
             caller = _Caller(connection, request.api_version, request.correlation_id)

@@ -157,6 +157,7 @@ class ControllerServer(RaftListener, EventLogger):
             wake=driver.wake,
             long_response_keys=LONG_RESPONSE_KEYS,
         )
+        self.server.listener = config.bind.listener
         self.server.max_idle_ms = config.max_idle_ms
         self.server.kafka_request_bytes_max = min(config.request_bytes_max, KAFKA_FRAME_BYTES_MAX)
         self.peer_connections = PeerConnections(

@@ -27,9 +27,13 @@ from kraftd.protocol.messages import DescribeQuorumResponse, EnvelopeRequest, En
 from kraftd.protocol.opening import LENGTH_BYTES
 from kraftd.protocol.principal import Principal, decode_principal
 from kraftd.runtime.request_router import ApiHandler, Requester, RequestRouter
+from kraftd.types import NO_NODE, NodeId
 
 _FAMILIES = {4: socket.AF_INET, 16: socket.AF_INET6}
 """By the length of an address in bytes."""
+
+_ID_DIGITS = 10
+"""The highest node id has so many."""
 
 _ELSEWHERE = {DescribeQuorumResponse: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 """The code in a response that says that another node has to be asked, where it is not NOT_CONTROLLER."""
@@ -55,8 +59,6 @@ class UnservedApiError(EnvelopeError):
 class ForwardedClient:
     """A client whose request a broker forwarded."""
 
-    is_forwarded = True
-
     def __init__(self, broker: Requester, envelope: Request, limited_logger: RateLimitedLogger) -> None:
         """Read who the client is.
 
@@ -67,8 +69,16 @@ class ForwardedClient:
         self._broker = broker
         self._envelope = envelope
         self._limited_logger = limited_logger
-        self.principal = _principal_of(envelope.message)
         self.host = _host_of(envelope.message)
+        self.session = Client(
+            _principal_of(envelope.message),
+            None,
+            self.host,
+            broker.session.listener,
+            broker.session.protocol,
+            is_forwarded=True,
+            forwarded_by=_broker_of(envelope.client_id),
+        )
         self.number = broker.number
 
     def reply(
@@ -148,6 +158,13 @@ def _principal_of(envelope: EnvelopeRequest) -> Principal:
         return decode_principal(envelope.request_principal or b"")
     except MalformedError as error:
         raise EnvelopeError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from None
+
+
+def _broker_of(client_id: str | None) -> NodeId:
+    """The broker whose client id this is: its node id, on the connection by which it forwards."""
+    if client_id is None or not client_id.isascii() or not client_id.isdigit() or len(client_id) > _ID_DIGITS:
+        return NO_NODE
+    return int(client_id)
 
 
 def _host_of(envelope: EnvelopeRequest) -> str:

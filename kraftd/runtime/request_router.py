@@ -18,7 +18,6 @@ from kraftd.net.budgeted import RequestHandler
 from kraftd.net.server import InboundConnection
 from kraftd.protocol.codec import Buffer, Request
 from kraftd.protocol.messages import FetchRequest
-from kraftd.protocol.principal import Principal
 from kraftd.types import Uuid
 
 
@@ -35,16 +34,12 @@ class Requester(Protocol):
         """The number of the connection."""
 
     @property
-    def principal(self) -> Principal:
-        """The user."""
-
-    @property
     def host(self) -> str:
         """The address of the client itself, without its port."""
 
     @property
-    def is_forwarded(self) -> bool:
-        """Whether the request came inside an Envelope."""
+    def session(self) -> Client:
+        """Who its requests are from; each says its client id itself."""
 
     def reply(
         self, api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()

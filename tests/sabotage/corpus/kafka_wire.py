@@ -35,8 +35,8 @@ KAFKA_WIRE = (
         "tests",
         (
             f"{_FORWARDED}.__init__",
-            "self.principal = _principal_of(envelope.message)",
-            "self.principal = broker.principal",
+            "_principal_of(envelope.message),",
+            "broker.session.principal,",
         ),
         where=(f"{_ENVELOPES}::test_a_decision_sees_the_client_and_not_the_broker_that_forwarded_for_it",),
     ),

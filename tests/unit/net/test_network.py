@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import msgpack
 import pytest
 
+from kraftd.controller import context
 from kraftd.errors import ErrorCode
 from kraftd.net import handshake
 from kraftd.net.connection import Outbox
@@ -34,6 +35,7 @@ from kraftd.protocol.messages import (
     ShowNonceResponse,
 )
 from kraftd.protocol.msgpack_codec import MSGPACK, MsgpackCodec
+from kraftd.protocol.principal import ANONYMOUS
 from kraftd.runtime.controller_server import LONG_RESPONSE_KEYS
 from kraftd.types import Endpoint
 from tests.conformance import covers
@@ -237,6 +239,18 @@ async def test_members_meet_and_responses_may_come_in_any_order() -> None:
         assert [node_id for _, node_id in one.identified] == [2]
         assert [node_id for _, node_id in two.identified] == [1]
         assert one.peer_connections.statistics()[2][1]
+
+
+async def test_a_request_comes_from_the_session_of_its_connection() -> None:
+    one, two = Node(1), Node(2)
+    two.server.listener = "CONTROLLER"
+    async with running(one, two):
+        one.peer_connections.learn(2, Endpoint("localhost", two.port))
+        one.ask(2, 10, DescribeNodeRequest())
+        await two.until(lambda: len(two.requests) == 1)
+        session = two.requests[0][0].session
+        assert session == context.Client(ANONYMOUS, None, session.host, "CONTROLLER", "PLAINTEXT")
+        assert session.host in ("127.0.0.1", "::1")
 
 
 @pytest.mark.covers("D-06")

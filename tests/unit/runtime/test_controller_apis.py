@@ -8,7 +8,7 @@ import pytest
 from kraftd.controller.activation import registration_of
 from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.brokers.heartbeats import BROKER_HEARTBEAT
-from kraftd.controller.context import Context
+from kraftd.controller.context import Client, Context
 from kraftd.controller.operations import Operation, ReadOperation, WriteOperation
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode
@@ -27,7 +27,6 @@ from kraftd.protocol.messages import (
     ListConfigsResponse,
     ResignLeaderRequest,
 )
-from kraftd.protocol.principal import ANONYMOUS
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested
 from kraftd.records.committed import CommittedBatch
@@ -45,7 +44,7 @@ class Connection:
     """Whoever asked."""
 
     number, host, client = 1, "10.0.0.9", None
-    principal, is_forwarded = ANONYMOUS, False
+    session = Client(host=host, listener="CONTROLLER")
 
     def __init__(self) -> None:
         self.replies: list[tuple[int, int, Any]] = []

@@ -11,7 +11,7 @@ from kraftd.protocol import messages as m
 from kraftd.protocol.codec import Request
 from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.principal import ANONYMOUS, Principal
-from kraftd.runtime.envelopes import Envelopes
+from kraftd.runtime.envelopes import Envelopes, ForwardedClient
 from kraftd.runtime.request_router import RequestRouter
 from tests.principals import encode_principal
 from tests.unit.runtime.test_controller_apis import Connection, apis
@@ -27,12 +27,14 @@ class Quiet:
         pass
 
 
-def envelope(message: Any, version: int = 1, *, address: bytes = bytes((192, 0, 2, 7))) -> Request:
+def envelope(
+    message: Any, version: int = 1, *, address: bytes = bytes((192, 0, 2, 7)), broker: str | None = "12"
+) -> Request:
     frame = b"".join(KAFKA.encode_request(version, 77, "a-client", message))[4:]
     inner = m.EnvelopeRequest(
         request_data=frame, request_principal=encode_principal(ALICE), client_host_address=address
     )
-    return Request(m.EnvelopeRequest.API_KEY, 0, 5, "broker-1", inner)
+    return Request(m.EnvelopeRequest.API_KEY, 0, 5, broker, inner)
 
 
 def router_of(handlers: Any) -> RequestRouter:
@@ -58,14 +60,32 @@ def test_a_decision_sees_the_client_and_not_the_broker_that_forwarded_for_it(
     router.request_received(broker, envelope(m.IncrementalAlterConfigsRequest(), 1, address=address))
     router.request_received(broker, Request(44, 0, 6, "broker-1", m.IncrementalAlterConfigsRequest()))
     assert seen == [
-        (Client(ALICE, "a-client", host, is_forwarded=True), 1),
-        (Client(ANONYMOUS, "broker-1", broker.host, is_forwarded=False), 0),
+        (Client(ALICE, "a-client", host, "CONTROLLER", is_forwarded=True, forwarded_by=12), 1),
+        (Client(ANONYMOUS, "broker-1", broker.host, "CONTROLLER"), 0),
     ]
     (_, correlation_id, response), _ = broker.replies
     assert (correlation_id, response.error_code) == (5, ErrorCode.NONE)
     inner = KAFKA.read_response(response.response_data)
     assert inner.correlation_id == 77
     assert inner.decode((44, 1)) == m.IncrementalAlterConfigsResponse()
+
+
+@pytest.mark.parametrize(
+    ("client_id", "broker_id"),
+    [
+        ("0", 0),
+        ("2147483647", 2_147_483_647),
+        ("kafka-7", -1),
+        ("-5", -1),
+        ("", -1),
+        (None, -1),
+        ("9" * 99, -1),
+    ],
+)
+def test_who_forwards_under_a_name_that_is_no_id_is_nobody(client_id: str | None, broker_id: int) -> None:
+    _, _, broker = apis()
+    forwarded = envelope(m.IncrementalAlterConfigsRequest(), broker=client_id)
+    assert ForwardedClient(broker, forwarded, Quiet()).session.forwarded_by == broker_id  # type: ignore[arg-type]
 
 
 def response_of(code: int) -> m.IncrementalAlterConfigsResponse:
