@@ -236,7 +236,8 @@ class Client:
         if result.error_code == ErrorCode.NOT_CONTROLLER:
             self._follow(_leader_in(result.error_message or ""))
         elif self._world.is_undisturbed:
-            self._world.refused.append(f"{call.kind} of m{self.machine}: {result.error_message}")
+            who = f"{call.kind} of m{self.machine}"
+            self._world.refused.append((who, result.error_code, result.error_message))
         safe = call.kind == READ or result.error_code in NOT_APPENDED
         self._ended(call, "failed" if safe else "unknown", None)
 

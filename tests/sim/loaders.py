@@ -122,7 +122,7 @@ class Loader:
         is_done = result.error_code == ErrorCode.NONE
         self.world.statistics["load read ok" if is_done else "load read refused"] += 1
         if result.error_code not in (ErrorCode.NONE, ErrorCode.NOT_CONTROLLER) and self.world.is_undisturbed:
-            self.world.refused.append(f"read of m{self.machine}: {result.error_message}")
+            self.world.refused.append((f"read of m{self.machine}", result.error_code, result.error_message))
         if is_done:
             value = next((config.value for config in result.configs if config.name == key), None)
             self.world.history.append(

@@ -30,6 +30,8 @@ Machine = int
 PORT = 9_093
 RETRANSMIT_US = 200_000
 SYN_RETRY_US = 1_000_000
+TAIL_FACTOR = 10
+"""How much longer the few late messages take."""
 BUFFERS_BYTES = 256 * 1_024
 """What the kernels at both ends take before a writer has to wait."""
 
@@ -248,7 +250,7 @@ class Network:
         """Bounds of the latency that is drawn for each link."""
         self.jitter_us = 300
         self.tail_part = 0.0
-        """How many messages take ten times as long."""
+        """How many messages take `TAIL_FACTOR` times as long."""
         self.cut_part = 0.0
         """How many writes arrive in pieces."""
         self._scheduler = scheduler
@@ -576,7 +578,7 @@ class Network:
         part = self._random.random()
         latency_us = link.base_us + link.extra_us + int(part * link.jitter_us)
         if link.tail_part and part < link.tail_part:
-            latency_us *= 10
+            latency_us *= TAIL_FACTOR
         return latency_us
 
     def _draw(self, below: int) -> int:

@@ -169,8 +169,8 @@ class World(Scheduler):
         """Whether faults happen no more."""
         self.is_undisturbed = False
         """Whether nobody asks for more than a healthy cluster does at once, or for another leader."""
-        self.refused: list[str] = []
-        """What clients were refused meanwhile."""
+        self.refused: list[tuple[str, int, str | None]] = []
+        """What clients were refused meanwhile: who, the error's code and its text."""
         self.statistics: Counter[str] = Counter()
         self.covered: defaultdict[tuple[type, type], int] = defaultdict(int)
         self.history: list[Operation] = []
