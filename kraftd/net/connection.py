@@ -156,11 +156,29 @@ class FrameConnection(asyncio.BaseProtocol):
         self.limited_logger.warning("bad_frame", key=self.host, address=self.address, reason=reason)
         self.close(f"bad frame: {reason}")
 
-    def refuse_api(self, name: str) -> None:
-        """Close the connection because of a request of an API that is not served, and log its name."""
+    def refuse_api(self, name: str, client_id: str | None, reason: str) -> None:
+        """Close the connection because of a request of an API that is not served, and log who sent it."""
         self.tally.malformed += 1
-        self.limited_logger.warning("unserved_api", key=(self.host, name), address=self.address, api=name)
+        self.limited_logger.warning(
+            "unserved_api",
+            key=(self.host, name),
+            address=self.address,
+            client_id=client_id,
+            api=name,
+            reason=reason,
+        )
         self.close(f"a request of {name}, which is not served here")
+
+    def asked_nothing(self, client_id: str | None, software: str, reason: str) -> None:
+        """Log that the connection of a client ended without a request."""
+        self.limited_logger.warning(
+            "no_request",
+            key=(self.host, client_id),
+            address=self.address,
+            client_id=client_id,
+            software=software,
+            reason=reason,
+        )
 
     def fail(self, doing: str, error: Exception) -> None:
         """Close the connection after an exception between bytes and message (D-38)."""

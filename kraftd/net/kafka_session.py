@@ -12,7 +12,8 @@ Follows: Kafka's SocketServer and RequestChannel; ApiVersions in a version that 
 version 0, with UNSUPPORTED_VERSION and the versions of that API alone, and the connection stays (KIP-511).
 """
 
-from typing import Protocol
+import re
+from typing import Final, Protocol
 
 from kraftd.errors import ErrorCode
 from kraftd.net.budgets import PeerClass
@@ -44,11 +45,14 @@ class Connection(Protocol):
     def write_response(self, frame: list[Buffer]) -> None:
         """Write a response."""
 
-    def refuse_api(self, name: str) -> None:
+    def refuse_api(self, name: str, client_id: str | None, reason: str) -> None:
         """Close the connection because of a request that is not served here."""
 
     def fail(self, doing: str, error: Exception) -> None:
         """Close the connection after an exception between bytes and message (D-38)."""
+
+    def asked_nothing(self, client_id: str | None, software: str, reason: str) -> None:
+        """Log that the connection ended without a request."""
 
 
 class KafkaSession:
@@ -69,6 +73,8 @@ class KafkaSession:
         connection.become(PeerClass.CLIENT)
         connection.allow_frames(min(request_bytes_max, HEAD_BYTES_MAX_BEFORE_HANDSHAKE))
         connection.serve_in_order()
+        self._only: Request | None = None
+        """The last request, if it was ApiVersions."""
 
     def handle(self, frame: Buffer) -> None:
         """Decode one request and give it to its handler, or keep it until there is room for its response."""
@@ -76,7 +82,7 @@ class KafkaSession:
         try:
             key = KAFKA.peek_api_key(frame)
             if key not in self._served:
-                connection.refuse_api(api_name(key))
+                connection.refuse_api(api_name(key), KAFKA.peek_client_id(frame), _why_unserved(key))
                 return
             if key == API_VERSIONS:
                 connection.allow_frames(self._request_bytes_max)
@@ -91,7 +97,43 @@ class KafkaSession:
         except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             connection.fail("decoding a request", error)
         else:
+            self._only = request if key == API_VERSIONS else None
             connection.dispatch(request)
+
+    def ended(self) -> None:
+        """Tell of a client that asked what is served here, and then nothing: its library found no Metadata.
+
+        Some tell their user little: librdkafka's producer says that its messages timed out. A connection of a
+        broker may end so too, when another controller leads by then.
+        """
+        if self._only is None:
+            return
+        client_id = self._only.client_id
+        if client_id is None or not _BROKERS_CLIENT_ID.fullmatch(client_id):
+            software = self._only.message.client_software_name
+            self._connection.asked_nothing(client_id, software, _NEEDS_A_BROKER)
+
+
+_BROKERS_CLIENT_ID: Final = re.compile(r"(raft-client-)?\d+")
+"""What brokers, and Kafka's controllers, call themselves on their connections to controllers."""
+
+_NEEDS_A_BROKER: Final = (
+    "it asked which APIs are served and nothing else: producers, consumers and whoever has bootstrap.servers "
+    "need a broker there, and this is a controller"
+)
+
+_OF_VOTERS: Final = frozenset({"Vote", "BeginQuorumEpoch", "EndQuorumEpoch"})
+"""What Kafka's controllers ask each other."""
+
+
+def _why_unserved(key: int) -> str:
+    """What whoever sent such a request should know."""
+    name = api_name(key)
+    if name in _OF_VOTERS:
+        return "a controller of Kafka's cannot be a node of this quorum: see controller.quorum.voters there"
+    if key in KAFKA.apis:
+        return "not served yet"
+    return "brokers serve it: whoever has bootstrap.servers needs a broker there, and this is a controller"
 
 
 _API = KAFKA.apis[API_VERSIONS]

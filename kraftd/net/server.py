@@ -349,6 +349,8 @@ class InboundConnection(BudgetedConnection):
         self._end_handshake_timer()
         super().ended()
         self._server.forget(self)
+        if self._kafka is not None:
+            self._kafka.ended()
         if self._is_reported:
             self._server.request_handler.connection_closed(self)
             self._server.handler.connection_ended(self)

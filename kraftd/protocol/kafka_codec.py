@@ -231,6 +231,14 @@ class KafkaCodec:
             raise MalformedError(f"not a request: {len(frame)} bytes are no header") from None
         return key
 
+    def peek_client_id(self, frame: Buffer) -> str | None:
+        """What the sender of a request calls itself, None if it does not or the header cannot be read."""
+        try:
+            client_id: str | None = read_nullable_string(bytes(frame), _REQUEST_HEAD.size)[0]
+        except READ_ERRORS:
+            return None
+        return client_id
+
     def _refusal(self, data: bytes, expected: tuple[int, int]) -> Any:
         """The response of version 0 that says that the version expected is not spoken; None for any other."""
         key, version = expected

@@ -27,7 +27,12 @@ from kraftd.net.server import Server, connection_numbers
 from kraftd.protocol.codec import Request
 from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.limits import KAFKA_FRAME_BYTES_MAX
-from kraftd.protocol.messages import DescribeEventsRequest, DescribeNodeRequest, FetchRequest
+from kraftd.protocol.messages import (
+    BrokerRegistrationRequest,
+    DescribeEventsRequest,
+    DescribeNodeRequest,
+    FetchRequest,
+)
 from kraftd.raft import (
     FETCH_BYTES_MAX,
     MIN_LEADER_MS,
@@ -49,6 +54,7 @@ from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import EffectExecutor, EventLogger, LogEvent, RaftListener
 from kraftd.runtime.envelopes import Envelopes
 from kraftd.runtime.event_status import EventStatus
+from kraftd.runtime.followers import UnregisteredFollowers
 from kraftd.runtime.guard import Guard
 from kraftd.runtime.kafka_apis import KafkaApis
 from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
@@ -107,7 +113,8 @@ class ControllerServer(RaftListener, EventLogger):
         started_at = environment.clock()
         driver = self.driver = Driver(environment.loop, end_turn=self._end_turn, clock=environment.clock)
         self._event_logger = RaftEventLogger(logger, environment.loop.time)
-        self.network, self.router = QuorumNetwork(driver), RequestRouter()
+        self._followers = UnregisteredFollowers(lambda: self.controller.image, driver.now)
+        self.network, self.router = QuorumNetwork(driver, self._followers), RequestRouter()
         self._make_connections(environment)
         self.advertised = listen(self.server)
         self.raft_node = _raft_node_of(config, directory, self.advertised, environment)
@@ -190,7 +197,9 @@ class ControllerServer(RaftListener, EventLogger):
         router, network = self.router, self.network
         router.add(network.handlers)
         router.add({FetchRequest: network.request_received}, topic_id=METADATA_TOPIC_ID)
-        router.add(self.apis.handlers)
+        apis = self.apis.handlers
+        router.add(apis)
+        router.add({BrokerRegistrationRequest: self._followers.noting(apis[BrokerRegistrationRequest])})
         router.add({DescribeNodeRequest: self._serve_describe, DescribeEventsRequest: self._serve_events})
         router.add(exports.handlers)
         router.add_when_closed(exports.forget)

@@ -18,6 +18,7 @@ from kraftd.net.peer_connections import PeerConnections
 from kraftd.net.server import InboundConnection, Server, ServerHandler
 from kraftd.protocol.codec import Buffer, Request
 from kraftd.protocol.messages import (
+    FetchRequest,
     FetchResponse,
     HandshakeRequest,
     HandshakeResponse,
@@ -49,25 +50,29 @@ from kraftd.raft.events import (
 )
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import Network
+from kraftd.runtime.followers import ADVICE, UnregisteredFollowers
 from kraftd.runtime.request_router import ApiHandler, Requester
-from kraftd.types import ZERO_UUID, NodeId, PeerIdentity, Uuid
+from kraftd.types import NO_NODE, ZERO_UUID, NodeId, PeerIdentity, Uuid
 
 
 class QuorumNetwork(ServerHandler, PeerHandler, Network):
     """Translates between `net` and the raft node, in both directions."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, followers: UnregisteredFollowers) -> None:
         self.server: Server
         self.peer_connections: PeerConnections
         self._raft_node: RaftNode
         self._driver = driver
+        self._followers = followers
         self._reported: dict[int, NodeId] = {}
         """Connections that the raft node was told of, with the node id that the other end has or claims."""
         self._peers: dict[int, PeerIdentity] = {}
         """The confirmed voter or the observer at the other end of an inbound connection."""
         self._outbound: dict[int, OutboundConnection] = {}
-        self._pending: dict[int, tuple[Requester, int, int]] = {}
-        """The requests without a response, by handle: connection, correlation id, version."""
+        self._pending: dict[int, tuple[Requester, int, int, NodeId]] = {}
+        """The requests without a response, by handle: connection, correlation id, version, and who fetches,
+        NO_NODE if nobody says so.
+        """
         self._last_handle = 0
 
     def attach(self, server: Server, peer_connections: PeerConnections, raft_node: RaftNode) -> None:
@@ -108,7 +113,8 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
     def request_received(self, connection: Requester, request: Request) -> None:
         """Give a request to the raft node, under a handle for its reply."""
         self._last_handle = handle = self._last_handle + 1
-        self._pending[handle] = (connection, request.correlation_id, request.api_version)
+        fetcher = _fetcher(request.message) if type(request.message) is FetchRequest else NO_NODE
+        self._pending[handle] = (connection, request.correlation_id, request.api_version, fetcher)
         peer = self._peers.get(connection.number)
         self._driver.deliver(RequestReceived(handle, request.message, request.api_version, peer))
 
@@ -163,10 +169,29 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
 
     def reply(self, reply: Reply) -> None:
         """Answer the request of this handle."""
-        connection, correlation_id, version = self._pending.pop(reply.handle)
+        connection, correlation_id, version, fetcher = self._pending.pop(reply.handle)
         connection.reply(version, correlation_id, reply.response, reply.records)
-        if type(reply.response) is FetchResponse and (reason := _why_refused(reply.response)):
-            _log_refused_fetch(connection, reason)
+        if type(reply.response) is FetchResponse:
+            self._judge_fetcher(connection, fetcher, reply.response)
+
+    def _judge_fetcher(self, connection: Requester, fetcher: NodeId, response: FetchResponse) -> None:
+        """One line now and then about a broker that gets nowhere; our own nodes learn it by a handshake."""
+        if not isinstance(connection, InboundConnection) or connection.peer_class is not PeerClass.CLIENT:
+            return
+        error = _error_of(response)
+        if error == ErrorCode.NONE:
+            is_lost = fetcher != NO_NODE and self._followers.fetched(fetcher)
+            event, reason = "broker_not_registering", ADVICE if is_lost else None
+        else:
+            event, reason = "fetch_refused", _REFUSALS.get(error)
+        if reason is not None:
+            connection.limited_logger.warning(
+                event,
+                key=(connection.host, fetcher, reason),
+                broker=fetcher,
+                address=connection.address,
+                reason=reason,
+            )
 
     def show_nonce(self, show: ShowNonce) -> None:
         """Send a nonce back on our connection to a peer."""
@@ -216,17 +241,13 @@ _REFUSALS: Mapping[int, str] = {
 """Errors of a fetch that its sender meets for ever: a broker asks every controller again and again."""
 
 
-def _why_refused(response: FetchResponse) -> str | None:
-    """What is wrong with who sent this fetch, None if nothing is."""
-    if response.error_code:
-        return _REFUSALS.get(response.error_code)
-    error = response.responses[0].partitions[0].error_code if response.responses else ErrorCode.NONE
-    return _REFUSALS.get(error) if error else None
+def _error_of(response: FetchResponse) -> int:
+    """What is wrong with a fetch, NONE if nothing is."""
+    if response.error_code or not response.responses:
+        return response.error_code
+    return response.responses[0].partitions[0].error_code
 
 
-def _log_refused_fetch(connection: Requester, reason: str) -> None:
-    """One line now and then about a broker that can never follow; our own nodes learn it by a handshake."""
-    if isinstance(connection, InboundConnection) and connection.peer_class is PeerClass.CLIENT:
-        connection.limited_logger.warning(
-            "fetch_refused", key=(connection.host, reason), address=connection.address, reason=reason
-        )
+def _fetcher(request: FetchRequest) -> NodeId:
+    """Who fetches: each version has one of the two, and NO_NODE in the other."""
+    return max(request.replica_id, request.replica_state.replica_id)

@@ -36,6 +36,15 @@ def stranger(
     return BrokerCluster(kafka, folder / "stranger", quorum, [spec], settings=GIVES_UP | dotted, start=False)
 
 
+def bootstrap(broker: KafkaProcess, quorum: Quorum) -> KafkaProcess:
+    """Let a broker have `controller.quorum.bootstrap.servers` in place of `controller.quorum.voters`."""
+    servers = ",".join(f"127.0.0.1:{controller.port}" for controller in quorum)
+    named = {**broker.properties, "controller.quorum.bootstrap.servers": servers}
+    del named["controller.quorum.voters"]
+    broker.configure(named)
+    return broker
+
+
 def refusal(leader: Node, broker: KafkaProcess, since: int, **fields: object) -> Event:
     """The line that says so, which comes before the broker ends."""
     line = leader.wait_for(
@@ -84,6 +93,33 @@ def test_a_second_broker_of_one_id(
         broker = brokers[12].start()
         refusal(leader, broker, since, error="DUPLICATE_BROKER_REGISTRATION")
     assert cluster[12].is_running
+
+
+def test_a_broker_that_knows_no_address_of_the_active_controller(
+    kafka: Kafka, leader: Node, quorum: Quorum, tmp_path: Path
+) -> None:
+    """It follows, and would for ever, or until it gives up without a word about it."""
+    with stranger(kafka, tmp_path, quorum, initial_broker_registration_timeout_ms="45000") as brokers:
+        broker, since = brokers[14], leader.mark()
+        bootstrap(broker, quorum).start()
+        line = leader.wait_for("broker_not_registering", since=since, timeout_s=120)
+        assert line["broker"] == 14
+        assert "a broker needs controller.quorum.voters" in line["reason"]
+        assert broker.wait_exit() != 0
+
+
+def test_a_broker_under_the_id_of_a_controller(
+    kafka: Kafka, leader: Node, quorum: Quorum, tmp_path: Path
+) -> None:
+    """With `controller.quorum.voters`, or the leader's id, a broker sees by itself that this is wrong."""
+    spec = BrokerSpec(next(each.node_id for each in quorum if each is not leader), "a")
+    with stranger(kafka, tmp_path, quorum, spec) as brokers:
+        broker, since = brokers[spec.node_id], leader.mark()
+        bootstrap(broker, quorum).start()
+        line = leader.wait_for("fetch_refused", since=since, timeout_s=120)
+        assert line["broker"] == spec.node_id
+        assert "give the broker another one" in line["reason"]
+        assert broker.wait_exit() != 0
 
 
 def test_a_broker_of_an_older_release(leader: Node, quorum: Quorum, tmp_path: Path) -> None:

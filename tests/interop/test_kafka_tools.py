@@ -79,6 +79,9 @@ def test_features_the_cluster_id_and_the_controllers_are_listed(kafka: Kafka, cl
 
 
 def test_a_tool_that_takes_a_controller_for_a_broker_is_told(kafka: Kafka, cluster: Cluster) -> None:
-    server = ("--bootstrap-server", f"127.0.0.1:{cluster.wait_leader().port}")
+    leader = cluster.wait_leader()
+    since, server = leader.mark(), ("--bootstrap-server", f"127.0.0.1:{leader.port}")
     with pytest.raises(AssertionError, match="The node does not support METADATA"):
         kafka.run(CONFIGS, *server, "--describe", *DEFAULT)
+    line = leader.wait_for("no_request", since=since)
+    assert line["software"] == "apache-kafka-java"

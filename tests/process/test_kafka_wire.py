@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import confluent_kafka
 import msgspec
 import pytest
 from cluster import Cluster, KafkaClient, alter_request
@@ -221,10 +222,25 @@ def test_a_client_that_means_a_broker_is_named_in_one_line(start: Callable[..., 
         for _ in range(2):
             client.socket.sendall(len(metadata).to_bytes(4, "big") + metadata)
         assert not client.socket.recv(1)
-    assert node.wait_for("unserved_api")["api"] == "Metadata"
+    line = node.wait_for("unserved_api")
+    assert (line["api"], line["client_id"]) == ("Metadata", "producer")
+    assert "needs a broker there" in line["reason"]
     with KafkaClient(node.port) as client:
         assert client.api_versions.error_code == 0
     assert node.count("unserved_api") == 1
+
+
+def test_a_producer_pointed_at_a_controller_is_told_of(start: Callable[..., Cluster]) -> None:
+    """Its library sees that no Metadata is served, and its user learns that a message timed out."""
+    node = start(1).wait_leader()
+    config = {"bootstrap.servers": f"127.0.0.1:{node.port}", "client.id": "shop", "log_level": 2}
+    producer = confluent_kafka.Producer({**config, "message.timeout.ms": 500})
+    producer.produce("orders", b"1")
+    producer.flush(30)
+    del producer  # it keeps its connection until then
+    line = node.wait_for("no_request")
+    assert (line["client_id"], line["software"]) == ("shop", "confluent-kafka-python")
+    assert "need a broker there" in line["reason"]
 
 
 def test_a_topic_has_the_values_and_counts_that_the_controllers_file_gives(

@@ -110,17 +110,65 @@ async def test_what_cannot_be_served_ends_its_connection_in_one_line(frame: byte
 
 
 @pytest.mark.parametrize(
-    ("key", "name"), [(3, "Metadata"), (52, "Vote"), (63, "BrokerHeartbeat"), (255, "API 255")]
+    ("key", "name", "reason"),
+    [
+        (3, "Metadata", "and this is a controller"),
+        (52, "Vote", "cannot be a node of this quorum"),
+        (63, "BrokerHeartbeat", "not served yet"),
+        (255, "API 255", "needs a broker there"),
+    ],
 )
-async def test_an_api_that_is_not_served_ends_its_connection_and_is_named(key: int, name: str) -> None:
+@pytest.mark.parametrize(
+    ("client_id", "called"),
+    [(b"\0\x08producer", "producer"), (b"\xff\xff", None), (b"\0\x7f", None), (b"\0\x01\xff", None)],
+)
+async def test_an_api_that_is_not_served_ends_its_connection_and_its_sender_is_told(
+    key: int, name: str, reason: str, client_id: bytes, called: str | None
+) -> None:
     node = serving()
     async with running(node):
         client = await KafkaClient.connect(node.port)
-        frame = bytes((0, key)) + b"\0\0\0\0\0\x05\xff\xff"
+        frame = bytes((0, key)) + b"\0\0\0\0\0\x05" + client_id
         client.writer.write(len(frame).to_bytes(4, "big") + frame)
         assert await client.end() == b""
         ((event, fields),) = node.log.lines
-        assert (event, fields["api"]) == ("unserved_api", name)
+        assert (event, fields["api"], fields["client_id"]) == ("unserved_api", name, called)
+        assert reason in fields["reason"]
+        assert fields["address"].startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    ("client_id", "requests", "is_told"),
+    [
+        ("producer-1", [18], True),
+        (None, [18, 18], True),
+        ("producer-1", [18, 1], False),
+        ("raft-client-11", [18], False),
+        ("11", [18], False),
+    ],
+)
+async def test_a_client_that_asks_what_is_served_and_then_nothing_is_told_of(
+    client_id: str | None, requests: list[int], is_told: bool
+) -> None:
+    """A producer's library finds no Metadata among the APIs, and gives up without a word to us."""
+    node = serving()
+    messages = {18: versions_asked(), 1: fetch()}
+    async with running(node):
+        client = await KafkaClient.connect(node.port)
+        for number, key in enumerate(requests):
+            version = KAFKA.apis[key].max_version
+            frame = KAFKA.encode_request(version, number, client_id, messages[key])
+            client.writer.write(b"".join(frame))
+            await node.until(lambda: len(node.requests) > number)  # noqa: B023 - awaited in the loop
+            connection, request = node.requests[number]
+            connection.reply(request.api_version, number, KAFKA.apis[key].response())
+        client.writer.close()
+        await node.until(lambda: not node.server.connections)
+        lines = [fields for event, fields in node.log.lines if event == "no_request"]
+        assert bool(lines) == is_told
+        for fields in lines:
+            assert (fields["client_id"], fields["software"]) == (client_id, "test")
+            assert "need a broker there" in fields["reason"]
 
 
 def versions_asked() -> m.ApiVersionsRequest:
