@@ -93,7 +93,7 @@ class Replication:
         if leader_state is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if params.replica.id == raft.me.id:
-            return ErrorCode.UNKNOWN_SERVER_ERROR
+            return ErrorCode.INVALID_VOTER_KEY  # a broker that was given our id
         return None
 
     def _is_identified(self, event: RequestReceived, params: FetchParams) -> bool:

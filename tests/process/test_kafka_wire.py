@@ -134,6 +134,19 @@ def test_a_follower_and_a_stranger_under_a_voters_id_are_refused(start: Callable
         assert "that of a controller" in leader.wait_for("fetch_refused")["reason"]
 
 
+def test_a_broker_under_the_leaders_own_id_is_named_in_one_line(start: Callable[..., Cluster]) -> None:
+    with start(1) as cluster:
+        leader = cluster.wait_leader()
+        with kafka_client(cluster, leader.node_id) as client:
+            for _ in range(2):
+                request = fetch(0, epoch=leader.describe().epoch, replica_id=leader.node_id)
+                assert data_of(client.ask(request)).error_code == ErrorCode.INVALID_VOTER_KEY
+        line = leader.wait_for("fetch_refused")
+        assert line["address"].startswith("127.0.0.1:")
+        assert line["reason"] == "its node.id is that of a controller: give the broker another one"
+        assert leader.count("fetch_refused") == 1
+
+
 def test_a_broker_that_can_never_follow_is_named_in_one_line(start: Callable[..., Cluster]) -> None:
     """It asks again and again; a Kafka broker says little more than the number of the error."""
     with start(1) as cluster:

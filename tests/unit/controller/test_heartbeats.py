@@ -182,8 +182,10 @@ def test_cordoned_directories_are_written_when_they_change(world):
     at = len(world.log)
     world.beat(5, cordoned_log_dirs=())
     assert world.log[at:] == []
+    assert "directories_cordoned" not in world.events(), "every start says that none is"
     world.beat(5, cordoned_log_dirs=(directory(5),))
     assert world.broker(5).cordoned_log_dirs == (directory(5),)
+    assert "directories_cordoned" in world.events()
 
 
 # -- who is refused

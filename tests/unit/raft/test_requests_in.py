@@ -329,7 +329,7 @@ def test_fetches_are_checked_in_order() -> None:
     assert bench.fetch(epoch, 0, 0, wait=-1).error_code == invalid
     assert bench.fetch(epoch - 1, 0, 0).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert bench.fetch(epoch + 1, 0, 0).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert bench.fetch(epoch, 0, 0, replica=1, sender=1).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert bench.fetch(epoch, 0, 0, replica=1, sender=1).error_code == ErrorCode.INVALID_VOTER_KEY
     bench.cluster.run(5_000)
     assert bench.fetch(bench.raft_node.epoch, 0, 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
