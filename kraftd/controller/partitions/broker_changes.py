@@ -294,4 +294,4 @@ def _as_it_is(_partition: PartitionRecord) -> Target:
 
 def without_broker(isr: tuple[NodeId, ...], broker_id: NodeId) -> tuple[NodeId, ...]:
     """The ISR that a broker has left."""
-    return tuple(one for one in isr if one != broker_id)
+    return tuple([one for one in isr if one != broker_id])

@@ -94,22 +94,15 @@ def partition_change(
         recovery = target.recovery
     if leader == _NO_LEADER_CHANGE and _needs_new_epoch(partition, after.replicas, isr, rules):
         leader = partition.leader
-    replicas, removing, adding = (
-        None if new == old else new
-        for new, old in (
-            (after.replicas or partition.replicas, partition.replicas),
-            (after.removing, partition.removing_replicas),
-            (after.adding, partition.adding_replicas),
-        )
-    )
+    replicas = after.replicas or partition.replicas
     change = PartitionChangeRecord(
         partition_id=partition.partition_id,
         topic_id=partition.topic_id,
         isr=isr,
         leader=leader,
-        replicas=replicas,
-        removing_replicas=removing,
-        adding_replicas=adding,
+        replicas=None if replicas == partition.replicas else replicas,
+        removing_replicas=None if after.removing == partition.removing_replicas else after.removing,
+        adding_replicas=None if after.adding == partition.adding_replicas else after.adding,
         leader_recovery_state=recovery,
         directories=_directories(partition, after.replicas, target.directories, rules),
         eligible_leader_replicas=None if elr == (partition.eligible_leader_replicas or ()) else elr,

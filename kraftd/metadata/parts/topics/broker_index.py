@@ -14,7 +14,7 @@ differ, and so may the order in which partitions are listed. Nothing of it is ha
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from struct import Struct
 from typing import Final, TypeAlias
@@ -23,7 +23,7 @@ import msgspec
 from immutables import Map
 
 from kraftd.metadata.parts.topics.packed_int_set import PackedIntSet
-from kraftd.types import NodeId, Uuid
+from kraftd.types import NO_NODE, NodeId, Uuid
 
 REPLICA: Final = 1
 IN_SYNC: Final = 2
@@ -61,6 +61,8 @@ Roles: TypeAlias = dict[NodeId, int]
 """The roles of each broker for one partition."""
 Assignment: TypeAlias = tuple[tuple[NodeId, ...], tuple[NodeId, ...], NodeId, tuple[NodeId, ...], bool]
 """The replicas, the ISR, the leader and the ELR of one partition, and whether it is being reassigned."""
+NO_ASSIGNMENT: Final[Assignment] = ((), (), NO_NODE, (), False)
+"""Of a partition that is not there."""
 _Moves: TypeAlias = "defaultdict[int, array[int]]"
 _ByBroker: TypeAlias = "Map[NodeId, _BrokerPartitions]"
 
@@ -173,6 +175,17 @@ def roles_of(
     return roles_by_broker
 
 
+@lru_cache(maxsize=1_024)
+def _moves_between(before: Assignment, after: Assignment) -> tuple[tuple[NodeId, int, int], ...]:
+    """Each broker whose roles change, and which roles it loses and gains, 0 for none.
+
+    What happens to a broker happens to hundreds of partitions alike: it is worked out once.
+    """
+    were, are = roles_of(*before), roles_of(*after)
+    pairs = [(broker, were.get(broker, _NO_ROLE), are.get(broker, _NO_ROLE)) for broker in {**were, **are}]
+    return tuple([(broker, lost, gained) for broker, lost, gained in pairs if lost != gained])
+
+
 def states_of(replicas: tuple[NodeId, ...], leader: NodeId) -> int:
     """The states of a partition that is not being reassigned. One without replicas is none."""
     if not replicas:
@@ -241,19 +254,23 @@ class BrokerIndexBuilder:
                 puts[broker] = self._added[_move_key(broker, roles)].append
         self.expected.update(brokers)
 
-    def move(self, key: PartitionKey, before: Roles, after: Roles) -> None:
+    def move(self, key: PartitionKey, before: Assignment, after: Assignment) -> None:
         """Note the roles that brokers had and have for a partition."""
+        if self._added or self._removed:
+            for broker, lost, gained in _moves_between(before, after):
+                if lost:
+                    self._removed[_move_key(broker, lost)].append(key)
+                if gained:
+                    self._added[_move_key(broker, gained)].append(key)
+            return
         waiting = self._waiting
-        for broker, roles in before.items():
-            now = after.get(broker, _NO_ROLE)
-            if now != roles:
-                moves = _MOVE.pack(key, roles, _REMOVED)
-                if now != _NO_ROLE:
-                    moves += _MOVE.pack(key, now, _ADDED)
-                waiting[broker] = waiting.get(broker, b"") + moves
-        for broker, roles in after.items():
-            if broker not in before:
-                waiting[broker] = waiting.get(broker, b"") + _MOVE.pack(key, roles, _ADDED)
+        for broker, lost, gained in _moves_between(before, after):
+            moves = waiting.get(broker, b"")
+            if lost:
+                moves += _MOVE.pack(key, lost, _REMOVED)
+            if gained:
+                moves += _MOVE.pack(key, gained, _ADDED)
+            waiting[broker] = moves
         self._few += 1
         if self._few > _FEW_MAX:
             self._spill()

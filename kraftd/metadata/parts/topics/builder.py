@@ -25,10 +25,10 @@ from kraftd.metadata.parts.topics import change_fast_codec, partitions
 from kraftd.metadata.parts.topics.broker_index import (
     ID_BITS,
     ID_MASK,
+    NO_ASSIGNMENT,
     Assignment,
     BrokerIndexBuilder,
     PartitionKey,
-    roles_of,
     states_of,
 )
 from kraftd.metadata.parts.topics.image import Topic, TopicsImage, alike_form
@@ -125,7 +125,7 @@ class TopicsBuilder:
         block, at = self._open(touched, record.partition_id >> BLOCK_BITS), record.partition_id & BLOCK_MASK
         old, new = block.row(at), partitions.made(record, offset)
         self._partition_count += old is None
-        were = _NO_ASSIGNMENT if old is None else _assignment_in(old)
+        were = NO_ASSIGNMENT if old is None else _assignment_in(old)
         block.put(at, (old, were), (_packed(new, offset), _assignment_of(new)))
 
     def put_values(self, values: Sequence[bytes], start: int) -> int:
@@ -209,7 +209,7 @@ class TopicsBuilder:
         topic = self._topics[topic_id]
         first = topic.number << ID_BITS
         for partition_id, packed in topic.rows():
-            self._broker_index.move(first | partition_id & ID_MASK, roles_of(*_assignment_in(packed)), {})
+            self._broker_index.move(first | partition_id & ID_MASK, _assignment_in(packed), NO_ASSIGNMENT)
             self._sum -= hash_of_bytes(packed)
             self._partition_count -= 1
         self._broker_index.remove_topic(topic.number)
@@ -315,7 +315,7 @@ class TopicsBuilder:
             self._sum += hash_of_bytes(block.rows[at])
             are = block.after[at]
             if were != are:
-                self._broker_index.move(first | at, roles_of(*were), roles_of(*are))
+                self._broker_index.move(first | at, were, are)
 
     def _make_room(self) -> None:
         """Bound the memory of changes that are not packed yet."""
@@ -354,9 +354,6 @@ def _packed(partition: PartitionRecord, offset: Offset) -> bytes:
     except UnencodableError as error:
         which = f"{partition.partition_id} of topic {partition.topic_id.hex()}"
         raise ImpossibleRecordError(offset, f"partition {which} cannot be written then: {error}") from None
-
-
-_NO_ASSIGNMENT: Final[Assignment] = ((), (), _NO_LEADER, (), False)
 
 
 def _assignment_of(partition: PartitionRecord) -> Assignment:

@@ -1,8 +1,8 @@
 """A block: up to 32 partitions of a topic with neighbouring ids, packed into one piece of bytes.
 
-The bytes begin with how many slots there are, one byte, and the size of what is in each, four bytes; a
-partition that is not there has no bytes. So a partition is found without reading the others, and changing
-one copies a few thousand bytes. They never leave the process.
+The bytes begin with how many slots there are, one byte, and where each begins, four bytes, and where the last
+one ends; a partition that is not there has no bytes. So a partition is found without reading the others, and
+changing one copies a few thousand bytes. They never leave the process.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,23 +14,27 @@ BLOCK_BITS: Final = 5
 BLOCK_MASK: Final = (1 << BLOCK_BITS) - 1
 """Partition `i` is at `i & BLOCK_MASK` in block `i >> BLOCK_BITS` of its topic."""
 
-_SIZE: Final = Struct("=I")
-_SIZES: Final = tuple(Struct(f"={keys}I") for keys in range(BLOCK_MASK + 2))
-_SIZES_AT: Final = 1
+_STARTS: Final = tuple(Struct(f"={keys + 1}I") for keys in range(BLOCK_MASK + 2))
+"""By how many slots there are, where each begins and the last one ends."""
+_STARTS_AT: Final = 1
+_START_BYTES: Final = _STARTS[0].size
+_BOUNDS: Final = _STARTS[1]
+"""Of one slot."""
 
 
 def packed_block(rows: Mapping[int, bytes]) -> bytes:
     """Pack partitions, given by their slot."""
     values = [rows.get(at, b"") for at in range(max(rows) + 1)]
     keys = len(values)
-    return b"".join((bytes((keys,)), _SIZES[keys].pack(*map(len, values)), *values))
+    starts = accumulate(map(len, values), initial=_STARTS_AT + _STARTS[keys].size)
+    return b"".join((bytes((keys,)), _STARTS[keys].pack(*starts), *values))
 
 
 def row_at(block: bytes, at: int) -> bytes | None:
     """One partition of a block, None if it is not there."""
     if at >= block[0]:
         return None
-    start, end = _bounds(block, at)
+    start, end = _BOUNDS.unpack_from(block, _STARTS_AT + _START_BYTES * at)
     return block[start:end] or None
 
 
@@ -44,23 +48,16 @@ def with_rows(block: bytes, rows: Mapping[int, bytes]) -> bytes:
 
 
 def _with_row(block: bytes, at: int, row: bytes) -> bytes:
-    start, end = _bounds(block, at)
-    size_at = _SIZES_AT + _SIZE.size * at
-    parts = (block[:size_at], _SIZE.pack(len(row)), block[size_at + _SIZE.size : start], row, block[end:])
-    return b"".join(parts)
+    starts, starts_at = _STARTS[block[0] - at], _STARTS_AT + _START_BYTES * at
+    start, end, *later = starts.unpack_from(block, starts_at)
+    longer = start + len(row) - end
+    moved = starts.pack(start, *[each + longer for each in (end, *later)])
+    first = _STARTS_AT + _STARTS[block[0]].size
+    return b"".join((block[:starts_at], moved, block[first:start], row, block[end:]))
 
 
 def rows_of(block: bytes) -> Iterator[tuple[int, bytes]]:
     """Every partition of a block with its slot, in order."""
-    sizes = _SIZES[block[0]]
-    starts = accumulate(sizes.unpack_from(block, _SIZES_AT), initial=_SIZES_AT + sizes.size)
-    for at, (start, end) in enumerate(pairwise(starts)):
+    for at, (start, end) in enumerate(pairwise(_STARTS[block[0]].unpack_from(block, _STARTS_AT))):
         if start != end:
             yield at, block[start:end]
-
-
-def _bounds(block: bytes, at: int) -> tuple[int, int]:
-    """Where in a block a slot begins and ends."""
-    sizes = _SIZES[at + 1].unpack_from(block, _SIZES_AT)
-    end = _SIZES_AT + _SIZE.size * block[0] + sum(sizes)
-    return end - sizes[at], end
