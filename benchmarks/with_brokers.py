@@ -109,7 +109,7 @@ async def _create_topics(broker: Node) -> None:
         CreateTopicsRequestCreatableTopic(name=f"topic-{n}", num_partitions=PARTITIONS, replication_factor=2)
         for n in range(TOPICS)
     )
-    client = _Client(broker)
+    client = Client(broker)
     response = await client.ask(CreateTopicsRequest(topics=topics, timeout_ms=60_000), 7)
     client.close()
     refused = [each.error_message for each in response.topics if each.error_code]
@@ -148,7 +148,7 @@ async def _more(succeeded: list[float], progress: asyncio.Event, count: int) -> 
 
 async def _alter_for_ever(broker: Node, succeeded: list[float], progress: asyncio.Event) -> None:
     """Change a topic's config through one broker, one request after the other."""
-    client = _Client(broker)
+    client = Client(broker)
     number = 0
     try:
         while True:
@@ -171,8 +171,8 @@ def _change(number: int) -> IncrementalAlterConfigsRequest:
     return IncrementalAlterConfigsRequest(resources=(resource,))
 
 
-class _Client:
-    """One connection to a broker, one request at a time."""
+class Client:
+    """One connection to a broker or controller, one request at a time."""
 
     def __init__(self, broker: Node) -> None:
         self._broker = broker
