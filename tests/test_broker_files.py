@@ -1,6 +1,6 @@
 """What starts Kafka's brokers fits the controllers: config/broker-*.properties and docker-compose.kafka.yml.
 
-The brokers themselves run in tests/brokers; the containers are run by hand.
+The brokers themselves run in tests/brokers; the containers are run by hand (docs/brokers.md).
 """
 
 from pathlib import Path

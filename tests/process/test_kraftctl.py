@@ -325,3 +325,23 @@ def test_what_can_be_no_name_or_node_is_a_usage_error(arguments: tuple[str, ...]
     assert outcome.code == code
     assert len(outcome.err.splitlines()) == 1
     assert "bug" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ((), "none is registered"),
+        (("--replication-factor", 3), "none is registered"),
+        (("--partitions", 10_001), "at most 10000 partitions"),
+        (("--replica-assignment", "1"), "Broker 1 is not registered"),
+    ],
+)
+def test_a_topic_that_cannot_be_had_is_refused_in_one_line(
+    start: Start, how: tuple[object, ...], reason: str
+) -> None:
+    cluster = settled(start)
+    outcome = kraftctl(cluster.bootstrap, "topics", "create", "words", *how)
+    assert outcome.code == 4
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("kraftctl: topic words was not created: ")
+    assert reason in line

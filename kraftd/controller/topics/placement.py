@@ -25,6 +25,10 @@ from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.records.messages import RegisterBrokerRecord
 from kraftd.types import NO_NODE, NodeId
 
+_NO_BROKER: Final = (
+    "there is no broker that can take a replica: none is registered, or each is shutting down or has all its "
+    "log directories cordoned."
+)
 _ALL_FENCED: Final = "every broker that could take a replica is fenced."
 _NOT_POSITIVE: Final = "a replication factor is at least 1, not {}."
 _TOO_FEW: Final = (
@@ -71,6 +75,8 @@ class StripedReplicaPlacer:
         complaint = None
         if replicas <= 0:
             complaint = _NOT_POSITIVE.format(replicas)
+        elif self._total == 0:
+            complaint = _NO_BROKER
         elif self._unfenced == 0:
             complaint = _ALL_FENCED
         elif replicas > self._total:

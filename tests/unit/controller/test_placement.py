@@ -89,7 +89,7 @@ def test_fenced_brokers_come_last():
 @pytest.mark.parametrize(
     ("usable", "replicas", "why"),
     [
-        ([], 1, "fenced"),
+        ([], 1, "none is registered"),
         ([UsableBroker(1, None, is_fenced=True)], 1, "fenced"),
         ([UsableBroker(1, None, is_fenced=False)], 2, "2 needs as many brokers, and 1 can"),
         ([UsableBroker(1, None, is_fenced=False)], 0, "at least 1"),
