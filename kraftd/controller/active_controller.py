@@ -13,7 +13,7 @@ Not here: how an API is decided (its operation), what a leader writes by itself 
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -34,7 +34,7 @@ from kraftd.controller.operations import WriteOperation
 from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import LogLine, Plan, Task
 from kraftd.controller.sessions import BrokerSessions
-from kraftd.controller.timers import RETRY, Timers
+from kraftd.controller.timers import LOOK, RETRY, Timers
 from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
@@ -44,9 +44,6 @@ from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
 from kraftd.types import Now, Offset
-
-_TIMERS: Final = Task("Timers")
-"""Finding out what is due."""
 
 
 class ActiveController:
@@ -185,11 +182,10 @@ class ActiveController:
         """Begin one thing that is due by itself; its first slice, if it has any."""
         self._polled_ms = now.mono_ms
         context = self._context(now, 0, NO_CLIENT)
-        task = _TIMERS
+        task = LOOK
         try:
             found = self.timers.due(context, self.plans)
             if found is None:
-                self.timers.succeeded(task)
                 return None
             task = found
             run = RunningPlan(task.kind, now.mono_ms, task=task)

@@ -46,6 +46,9 @@ ELECT_PREFERRED = "ElectPreferredLeaders"
 ELECT_UNCLEAN = "ElectUncleanLeaders"
 """Kinds of plans that nobody asked for, as metrics and events name them."""
 
+LOOK: Final = Task("LookForSilentBrokers")
+"""No plan, and an alarm if it fails. The next look is its repetition."""
+
 
 class _Failure(msgspec.Struct, frozen=True):
     """A task that failed, and when it is repeated."""
@@ -112,7 +115,8 @@ class Timers:
         if before is not None and again is None:
             again = before.again
         wait_ms = min(RETRY_MS << min(count - 1, 6), RETRY_MS_MAX)
-        self._failures[task] = _Failure(count, now_ms + wait_ms, text, again)
+        repeat_at_ms = NEVER_MS if task == LOOK else now_ms + wait_ms
+        self._failures[task] = _Failure(count, repeat_at_ms, text, again)
         self._rearm()
 
     def left_out(
@@ -136,6 +140,7 @@ class Timers:
         elif self._look_at_ms <= now_ms:
             self._look_at_ms = now_ms + self._look_ms
             found = self._fence_stalest(context, plans)
+            self.succeeded(LOOK)
         else:
             found = self._elect(now_ms, plans)
         self._rearm()
