@@ -35,6 +35,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="kraftd",
         help="whose controllers the brokers of tests/brokers stand on",
     )
+    parser.addoption(
+        "--releases",
+        default="4.1.1",
+        help="whose brokers tests/brokers/test_releases.py runs, such as 3.9.1,4.0.2; or all",
+    )
 
 
 @pytest.fixture

@@ -27,7 +27,12 @@ from tests.process.cluster import TimeoutWaitingError
 WAIT_S = 180.0
 """A JVM starts in seconds, or in a minute on a machine that is full."""
 
-LOGGING = ROOT / "scripts" / "kafka-log4j2.properties"
+LOGGING = (
+    f"-Dlog4j2.configurationFile={ROOT / 'scripts' / 'kafka-log4j2.properties'}",
+    f"-Dlog4j.configuration=file:{Path(__file__).parent / 'log4j.properties'}",
+)
+"""For releases from 4.0 on, and for those before."""
+
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
 """For processes that are over before a better compiler pays."""
 
@@ -70,7 +75,7 @@ class KafkaProcess:
     def start(self) -> "KafkaProcess":
         """Start it; does not wait for anything."""
         self.began = self.mark()
-        java = ["java", f"-Xmx{self.heap_mb}m", *QUICK, f"-Dlog4j2.configurationFile={LOGGING}"]
+        java = ["java", f"-Xmx{self.heap_mb}m", *QUICK, *LOGGING]
         self.process = subprocess.Popen(
             [*java, "-cp", f"{self.kafka.jars}/*", "kafka.Kafka", self.config_path],
             cwd=self.config_path.parent,

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from kraftd.metadata.feature_levels import NEW_CLUSTER_LEVELS
 from kraftd.net.handshake import Identity
 from kraftd.protocol.codec import Codec
 from kraftd.protocol.kafka_codec import KAFKA
@@ -355,7 +356,7 @@ class Node:
 class Cluster:
     """Controllers 1..N below one folder. Ends every process it started when it is left.
 
-    `directories` are those nodes' directories that are elsewhere.
+    `directories` are those nodes' directories that are elsewhere, `features` the levels of the new cluster.
     """
 
     def __init__(
@@ -368,9 +369,11 @@ class Cluster:
         http: bool = False,
         cluster_id: str | None = None,
         directories: Mapping[int, Path] | None = None,
+        features: Mapping[str, int] = NEW_CLUSTER_LEVELS,
         start: bool = True,
     ) -> None:
         self.folder = folder
+        self.features = features
         self.command = tuple(command)
         self.settings = dict(settings or {})
         self.cluster_id = cluster_id or uuid_text(os.urandom(16))
@@ -452,6 +455,7 @@ class Cluster:
             node_id=node.node_id,
             directory_id=os.urandom(16),
             now_ms=int(time.time() * 1_000),
+            features=self.features,
         )
 
     # What they do together.
