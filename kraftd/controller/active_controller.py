@@ -211,7 +211,15 @@ class ActiveController:
         uncommitted = self.uncommitted
         next_offset = self._applied_offset + uncommitted.record_count
         return Context(
-            uncommitted.image, now, version, next_offset, self._sessions, self._settings, client, seed
+            uncommitted.image,
+            now,
+            version,
+            next_offset,
+            self._sessions,
+            self._settings,
+            client,
+            seed,
+            self.plans.leaving,
         )
 
     def _write(
@@ -274,6 +282,7 @@ class ActiveController:
                 decision = self._write(run.kind, records, response, run.request, context)
                 return replace(decision, slice_of=run) if isinstance(decision, Write) else decision
             run.plan = decided
+            self.plans.decided(run)
         decision_of_slice, is_last = self._slice(run, run.plan, context)
         if is_last:
             self.plans.end(run)

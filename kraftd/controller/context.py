@@ -78,6 +78,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     client: Client
     seed: int
     """Random, another one for each decision: for placement and ids."""
+    leaving: frozenset[NodeId] = frozenset()
+    """The brokers that a plan is taking out of all they lead, though the image does not say so yet."""
 
 
 class ReadContext(msgspec.Struct, frozen=True, gc=False):

@@ -21,13 +21,15 @@ SLICES_IN_FLIGHT: Final = 2
 class PlanRunner:
     """The plans that have begun, and what waits for them. Mutable; the controller owns it."""
 
-    __slots__ = ("_busy", "_held", "_ready")
+    __slots__ = ("_busy", "_held", "_ready", "leaving")
 
     def __init__(self) -> None:
         self._ready: deque[RunningPlan] = deque()
         self._busy: dict[NodeId, RunningPlan] = {}
         """By broker, the plan about it that has begun."""
         self._held: dict[NodeId, deque[RunningPlan]] = {}
+        self.leaving: frozenset[NodeId] = frozenset()
+        """The brokers that a plan takes out of all they lead."""
 
     def __len__(self) -> int:
         return len(self._ready) + sum(map(len, self._held.values()))
@@ -53,6 +55,12 @@ class PlanRunner:
         self._ready.append(run)
         if run.about is not None:
             self._busy[run.about] = run
+            self.decided(run)
+
+    def decided(self, run: RunningPlan) -> None:
+        """Note what a running plan is: a request that waited has none before its turn comes."""
+        if run.plan is not None and run.plan.is_leaving and run.about is not None:
+            self.leaving |= {run.about}
 
     def hold(self, run: RunningPlan, broker_id: NodeId) -> None:
         """Let a request wait until no plan is about this broker."""
@@ -76,6 +84,7 @@ class PlanRunner:
         if run.about is None:
             return True
         del self._busy[run.about]
+        self.leaving -= {run.about}
         waiting = self._held.get(run.about)
         if waiting:
             self.begin(waiting.popleft())
@@ -88,5 +97,6 @@ class PlanRunner:
         left = list(self)
         self._ready.clear()
         self._busy.clear()
+        self.leaving = frozenset()
         self._held.clear()
         return left

@@ -73,6 +73,9 @@ class Plan(ABC):
     about: NodeId | None = None
     """The broker that it is about: others about the same broker wait."""
 
+    is_leaving: bool = False
+    """Whether that broker is to lead nothing at the end of it: nobody else elects it meanwhile."""
+
     @abstractmethod
     def advance(self, context: Context) -> tuple[Sequence[AnyRecord], bool]:
         """The next slice: at most `SLICE_RECORDS` records, and whether it is the last one."""

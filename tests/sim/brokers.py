@@ -91,8 +91,8 @@ def draw_broker_shape(random: Random) -> BrokerShape:
         old_part=random.choice((0.0, 0.0, 0.5)),
         unchecked_part=random.choice((0.0, 0.5, 1.0)),
         slice_records=random.choice((3, 3, 5, 10, SLICE_RECORDS)),
-        rebalance_s=random.choice((0, 2, 10, 300)),
-        unclean_ms=random.choice((3_000, 20_000, 300_000)),
+        rebalance_s=random.choice((0, 1, 2, 5)),
+        unclean_ms=random.choice((1_000, 3_000, 20_000)),
     )
 
 

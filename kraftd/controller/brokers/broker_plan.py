@@ -42,6 +42,8 @@ class Stage(msgspec.Struct):
     changes: PartitionChanges | None = None
     last: _Last = _nothing
     """The records after them, in the same slice as the last change."""
+    is_leaving: bool = False
+    """Whether the broker leads nothing after it."""
     is_told_anyway: bool = True
     """Whether a line tells of it though it changed no partition."""
 
@@ -77,6 +79,7 @@ class BrokerPlan(Plan):
         (`Plan.appended`).
         """
         self.about = about
+        self.is_leaving = any(stage.is_leaving for stage in stages)
         self._stages = tuple(stages)
         self._at = 0
         self._firsts: Sequence[Sequence[AnyRecord]] = ()

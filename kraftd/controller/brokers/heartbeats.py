@@ -216,6 +216,7 @@ def fencing(broker: RegisterBrokerRecord, event: str, **fields: object) -> Stage
         {**_who(broker), **fields},
         changes=fenced(broker.broker_id),
         last=lambda _context, _offset: (record,),
+        is_leaving=True,
     )
 
 
@@ -226,6 +227,7 @@ def shutdown_stage(broker: RegisterBrokerRecord, *records: AnyRecord) -> Stage:
         _who(broker),
         first=records,
         changes=shutting_down(broker.broker_id),
+        is_leaving=True,
     )
 
 

@@ -194,7 +194,7 @@ class RegistrationPlan(Plan):
     def __init__(
         self, context: Context, request: BrokerRegistrationRequest, known: RegisterBrokerRecord | None
     ) -> None:
-        self.about = request.broker_id
+        self.about, self.is_leaving = request.broker_id, True
         self._request = request
         self._known_epoch = None if known is None else known.broker_epoch
         self._is_clean = context.version < _PREVIOUS_EPOCH_SINCE or (

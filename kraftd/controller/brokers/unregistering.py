@@ -29,6 +29,7 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Dec
         {"broker": broker_id, "epoch": broker.broker_epoch, "asked_by": context.client.host},
         changes=unregistered(broker_id),
         last=lambda _context, _offset: (record,),
+        is_leaving=True,
     )
     return BrokerPlan(
         broker_id,

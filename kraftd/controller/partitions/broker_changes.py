@@ -10,6 +10,10 @@ active, so a leader may take it back into an ISR that a slice has just taken it 
 put on it. So a broker is not done with when its partitions were gone through once, but when a look at what it
 has now finds nothing that a decision would change.
 
+Nor does one plan undo what another does. Say broker 1 alone has 1,000 partitions, and is being fenced. Who
+looks for leaders meanwhile finds it active and would elect it, and neither would ever end. So from the first
+slice on it is elected nowhere (`Context.leaving`).
+
 What fails in one partition leaves out that one: it is told in `failures`, and the rest goes on.
 
 Not here: the broker's own record, and whose turn it is (the plans of brokers).
@@ -97,7 +101,7 @@ class PartitionChanges:
     def next(self, context: Context, limit: int) -> tuple[list[PartitionChangeRecord], bool]:
         """The next records, at most `limit`, and whether there will be none after them."""
         topics, event = context.image[TOPICS], self._event
-        rules = PartitionRules(context, without=event.without, also=event.also)
+        rules = PartitionRules(context, without={*event.without, *context.leaving}, also=event.also)
         records: list[PartitionChangeRecord] = []
         looks = LOOKED_AT_A_RECORD * limit
         for topic_id, partition_id in self._rounds(topics, event.list(topics)):

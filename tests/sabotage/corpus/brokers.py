@@ -60,6 +60,18 @@ BROKERS = (
         where=_ELECTIONS,
     ),
     mutant(
+        "elected-while-fenced",
+        "slices",
+        "An election gives back to a broker what the slice of its fencing has just taken, and neither ends.",
+        "tests",
+        (
+            "kraftd.controller.partitions.broker_changes:PartitionChanges.next",
+            "without={*event.without, *context.leaving}",
+            "without=event.without",
+        ),
+        where=_ELECTIONS,
+    ),
+    mutant(
         "die-during-failover",
         "KAFKA-18138",
         "A broker that dies while the controllers change is in nobody's list, and never fenced.",

@@ -3,6 +3,7 @@
 import pytest
 
 from kraftd.controller.brokers import broker_plan
+from kraftd.protocol.messages import BrokerHeartbeatRequest
 from kraftd.records.messages import ConfigRecord, PartitionChangeRecord
 from tests.unit.controller.broker_world import SESSION_MS, BrokerWorld
 
@@ -124,6 +125,36 @@ def test_the_clusters_config_allows_it_too_and_the_topics_own_forbids_it():
     world.append(ConfigRecord(TOPIC, "t1", UNCLEAN, None))
     world.wait(3_000, 6)
     assert leaders(world, topic) == {6}
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_who_is_being_fenced_is_elected_by_no_timer_meanwhile(monkeypatch, held):
+    """Broker 5 alone has ten partitions. Fencing it takes slices, and until its own record it is active: an
+    election would give back what a slice has just taken, and neither would end.
+    """
+    monkeypatch.setattr(broker_plan, "SLICE_RECORDS", 4)
+    world = BrokerWorld(unclean_leader_election_interval_ms=100)
+    world.up(5, 6)
+    topic = world.topic(1, *[(5,)] * 10)
+    epoch = world.broker(5).broker_epoch
+    if held:
+        world.send(BrokerHeartbeatRequest(5, epoch, 1 << 40, cordoned_log_dirs=(bytes(15) + b"1",)), 2)
+    fence = world.send(BrokerHeartbeatRequest(5, epoch, 1 << 40, want_fence=True), 2)
+    for _ in range(2):
+        world.commit()
+        world.slice()
+    assert leaders(world, topic, 10) == {-1, 5}
+    for _ in range(20):
+        world.now_ms += 100
+        world.waiting.extend((write, None) for write in [world.controller.poll(world.now)] if write)
+        world.commit()
+        world.slice()
+    assert world.answers[fence].is_fenced
+    assert leaders(world, topic, 10) == {-1}
+    world.settle()
+    assert not world.beat(5).is_fenced
+    assert leaders(world, topic, 10) == {5}
+    assert len([record for record in world.log if isinstance(record, PartitionChangeRecord)]) == 20
 
 
 def test_a_new_active_controller_holds_them_too():
