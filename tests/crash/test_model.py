@@ -8,7 +8,7 @@ import pytest
 
 from kraftd.storage import Access
 from tests.crash.hooks import calm, refuse
-from tests.sim.filesystem import DAMAGES, SECTOR_BYTES, SimFileSystem
+from tests.sim.filesystem import DAMAGES, PAGE_BYTES, SECTOR_BYTES, SimFileSystem
 
 FILE = Path("/f")
 
@@ -157,6 +157,18 @@ def test_damage_shows_once_the_page_cache_lets_go(kind: str, cached: bool) -> No
     else:
         assert fs.content(FILE) != content
         assert fs.content(FILE)[:SECTOR_BYTES] == content[:SECTOR_BYTES]
+
+
+def test_a_dirty_page_hides_damage_and_its_sync_mends_it() -> None:
+    fs, handle = with_file(b"sound" * 20)
+    assert not fs.is_dirty(FILE, 0)
+    fs.pwrite(handle, b"new", 100)
+    assert fs.is_dirty(FILE, 0)
+    assert not fs.is_dirty(FILE, PAGE_BYTES)
+    fs.damage(FILE, "zeroed_sector", 0, Random(0))
+    assert fs.content(FILE) == b"sound" * 20 + b"new"
+    fs.fsync(handle)
+    assert fs.durable_content(FILE) == b"sound" * 20 + b"new"
 
 
 def test_a_copy_goes_its_own_way() -> None:

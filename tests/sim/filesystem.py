@@ -754,6 +754,10 @@ class SimFileSystem:
             return f"{path}: the sector at byte {start} holds what was meant for byte {source}"
         raise ValueError(f"{kind!r} is not one of {', '.join(DAMAGES)}")
 
+    def is_dirty(self, path: Path, position: int) -> bool:
+        """Whether the page of this byte has unsynced bytes: it is written back as a whole, in its time."""
+        return position // PAGE_BYTES in pages_of(self._file(path).changes)
+
     def paths(self) -> list[Path]:
         """All files that programs see."""
         return sorted(_paths(self.root, Path("/")))
