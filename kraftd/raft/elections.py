@@ -255,6 +255,10 @@ class Elections:
         if not raft.is_plausible_epoch(params.epoch):
             return ErrorCode.INVALID_REQUEST, False, "impossible epoch"
         if params.epoch < raft.epoch:
+            # An old copy of node 3 campaigns in epoch 28 while all others are in 53. It counts who answers as
+            # a voter that knows it (`Rejoin.unheard`): it must hear from each whether that is so.
+            if event.peer is not None and not raft.rejoin.has_forgotten and raft.peers.rejects(event.peer):
+                return ErrorCode.INVALID_VOTER_KEY, False, raft.peers.identity_conflict(event.peer)
             return ErrorCode.FENCED_LEADER_EPOCH, False, "older epoch"
         if params.candidate.id < 0 or event.peer is None or event.peer.node_id != params.candidate.id:
             return ErrorCode.INVALID_REQUEST, False, "not the candidate itself"

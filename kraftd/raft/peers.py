@@ -159,14 +159,14 @@ class Peers:
         """
         if peer is None:
             return None
-        if self._remembered.get(peer.node_id) == peer:
-            return []
-        if not self.identity_conflict(peer):
-            return self._remember(peer)
+        return None if self.rejects(peer) else self._remember(peer)
+
+    def rejects(self, peer: PeerIdentity) -> bool:
+        """Whether this peer is neither the node that we remember under its id nor aware of that."""
         # Only the very start that fetched without its id. Node 3 runs on a backup of its start 2 and knows
         # that it has forgotten; then a backup of its start 4 takes its place. It counts higher than the
         # aware one, but does not descend from it: it never knew that anything was forgotten.
-        return self._remember(peer) if self._aware.get(peer.node_id) == peer else None
+        return bool(self.identity_conflict(peer)) and self._aware.get(peer.node_id) != peer
 
     def _remember(self, peer: PeerIdentity) -> list[Effect]:
         if self._remembered.get(peer.node_id) == peer:

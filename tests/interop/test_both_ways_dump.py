@@ -25,8 +25,9 @@ from kraftd.records.messages import (
 from kraftd.storage import NodeDirectory, OsFileSystem
 from kraftd.types import Election, HealthKind
 from tests.interop.controllers import WAIT_S, Controllers
+from tests.interop.ledger import Ledger, records_of
 from tests.interop.peer import Kafka
-from tests.interop.test_both_ways import Ledger, Nodes, records_of
+from tests.interop.test_both_ways import Nodes
 from tests.interop.test_dumps import printed
 from tests.process.cluster import Cluster, Node
 

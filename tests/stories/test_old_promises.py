@@ -211,6 +211,53 @@ def test_a_backup_that_is_put_back_twice_is_an_old_copy_both_times() -> None:
 
 
 @pytest.mark.covers("D-06")
+def test_an_old_copy_that_takes_the_leader_for_one_is_told_by_the_others() -> None:
+    """Node 1 was put back once, is whole again and leads. Then node 3 is put back, and knows a later start of
+    node 1: it does not believe node 1's refusals. It campaigns in its old epoch, so that node 2 could refuse
+    it for that alone, and would never be asked again.
+    """
+    cluster = Cluster()
+    assert cluster.elect() == 1
+    cluster.run(1_000)
+    cluster.crash(1)
+    backup = copy.deepcopy(cluster.nodes[1].disk)
+    for n in (1, 1, 1, 3):
+        if cluster.nodes[n].is_up:
+            cluster.crash(n)
+        knows_start_of_1 = copy.deepcopy(cluster.nodes[3].disk)
+        cluster.start(n)
+        cluster.run(3_000)
+    cluster.restart(3)
+    cluster.run(1_500)
+
+    cluster.crash(1)
+    put_back(cluster, 1, backup)
+    cluster.start(1)
+    cluster.run_until(lambda: not cluster.raft_node(1).is_whole)
+    while not cluster.raft_node(1).is_whole:
+        cluster.resign(cluster.elect())
+        cluster.run(3_000)
+    while cluster.elect() != 1:
+        cluster.resign(cluster.elect(), to=1)
+        cluster.run(3_000)
+
+    cluster.crash(3)
+    put_back(cluster, 3, knows_start_of_1)
+    disk = cluster.nodes[3].disk
+    disk.election = Election(disk.election.epoch + 1, -1, ReplicaKey(3, disk.directory_id))
+    assert disk.election.epoch < cluster.raft_node(1).epoch
+    cut(cluster, (1, 3))
+    cluster.start(3)
+    cluster.run(100)
+    cluster.cut.clear()
+    cluster.run_until(lambda: not cluster.raft_node(3).is_whole, 20_000)
+    cluster.run(3_000)
+    cluster.resign(cluster.elect())
+    cluster.run_until(lambda: cluster.raft_node(3).is_whole, 20_000)
+    cluster.run_until(cluster.has_converged)
+
+
+@pytest.mark.covers("D-06")
 def test_an_old_copy_makes_nobody_doubt_itself() -> None:
     """It knows another voter by the directory that was there before; two of three would not be whole then."""
     cluster, backup = backed_up()
