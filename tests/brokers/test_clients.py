@@ -31,6 +31,7 @@ from tests.brokers.clients import (
     wait_until,
 )
 from tests.brokers.cluster import BROKERS, BrokerCluster
+from tests.brokers.complaints import DEFECTS, WHILE_ALL_ARE_UP, defects_of, unexplained
 from tests.interop.peer import Kafka
 from tests.process.cluster import KafkaClient
 
@@ -41,14 +42,6 @@ INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT = 37,
 """Kafka's error codes."""
 
 CONFIGS = "kafka.admin.ConfigCommand"
-
-AS_ON_KAFKA = re.compile(
-    r"Auto topic creation failed for \S+ with error 'TOPIC_ALREADY_EXISTS'"  # two brokers asked at once
-    r"|Expected partition \S+ with topic id \S+ to exist, but it was missing. Creating"  # partitions added
-    r"|Received UNKNOWN_TOPIC_(OR_PARTITION|ID) from the leader"  # one broker deleted it before the other
-    r"|ReplicaFetcherThread: .* Error in response for fetch request"  # between two brokers
-)
-"""What brokers complain about on Kafka's controllers too."""
 
 
 def at(cluster: BrokerCluster) -> tuple[str, str]:
@@ -295,7 +288,7 @@ def test_kafkas_tools_see_the_quorum_through_a_broker(kafka: Kafka, cluster: Bro
     assert "Feature: metadata.version" in features
 
 
-def test_brokers_have_nothing_to_complain_about(cluster: BrokerCluster) -> None:
-    """After all of the above, and as on Kafka's controllers."""
-    said = [line for broker in cluster for line in broker.problems()]
-    assert [line for line in said if not AS_ON_KAFKA.search(line)] == []
+def test_nobody_has_anything_to_complain_about(cluster: BrokerCluster) -> None:
+    """After all of the above, and since the start."""
+    assert unexplained(cluster, {}, WHILE_ALL_ARE_UP) == []
+    assert defects_of(cluster) == dict.fromkeys(DEFECTS, 0)

@@ -5,16 +5,26 @@ Each test ends with what it hurt in sync again, so that the next begins with a w
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.brokers.clients import create_topic, partitions_of, produce, wait_isr, wait_until
+from tests.brokers.clients import create_topic, partitions_of, produce, read_all, wait_isr, wait_until
 from tests.brokers.cluster import STARTED, BrokerCluster
+from tests.brokers.complaints import AFTER_A_FAULT, AFTER_A_LOST_DIRECTORY, WHILE_ALL_ARE_UP, judged
 from tests.brokers.load import altering, longest_pause, producing
 from tests.brokers.quorums import Controller, wait_leader
 from tests.process.cluster import Node
+
+
+@pytest.fixture(autouse=True)
+def is_judged(cluster: BrokerCluster, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Brokers complain of the fault, and of nothing else that they would not on Kafka's controllers."""
+    is_lost = request.function is test_a_failing_directory_takes_its_replicas_alone
+    lost = AFTER_A_LOST_DIRECTORY if is_lost else ()
+    with judged(cluster, *WHILE_ALL_ARE_UP, *AFTER_A_FAULT, *lost):
+        yield
 
 
 def test_a_killed_broker_is_fenced_and_comes_back(cluster: BrokerCluster) -> None:
@@ -50,13 +60,20 @@ def test_a_broker_that_stops_in_order_leads_nothing_when_it_goes(cluster: Broker
 
 
 def test_a_broker_started_again_at_once_comes_back(cluster: BrokerCluster) -> None:
-    """Perhaps before its old session is over: then it is refused until that is (see `test_refusals`)."""
-    create_topic(cluster, "at-once", partitions=3)
+    """Perhaps before its old session is over: then it is refused until that is (see `test_refusals`).
+
+    A replica that nothing was written to yet has no topic id on the disk, and a broker that finds such a one
+    puts it aside as a stray.
+    """
+    create_topic(cluster, "at-once", assignment=[[12, 11, 13], [11, 12, 13], [13, 12, 11]])
+    values = [f"{number}" for number in range(100)]
+    produce(cluster, "at-once", values)
     broker = cluster[12]
     broker.kill()
     broker.start()
     broker.wait_for(STARTED, since=broker.began)
     wait_isr(cluster, "at-once", 3)
+    assert sorted(read_all(cluster, "at-once")) == sorted(values)
 
 
 def test_a_failing_directory_takes_its_replicas_alone(cluster: BrokerCluster) -> None:
