@@ -28,6 +28,8 @@ Uuid: TypeAlias = bytes
 NO_NODE: NodeId = -1
 """No leader, no vote, no replica id."""
 
+_FIRST_BOOTSTRAP: NodeId = -2
+
 ZERO_UUID: Uuid = bytes(16)
 """Stands for an absent directory id."""
 
@@ -38,6 +40,16 @@ _PORT = re.compile("[0-9]{1,5}")
 
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID: Uuid = bytes(15) + b"\x01"
+
+
+def bootstrap_id(index: int) -> NodeId:
+    """Return what stands for the id of a bootstrap server, by its place in the configuration."""
+    return _FIRST_BOOTSTRAP - index
+
+
+def is_bootstrap(node_id: NodeId) -> bool:
+    """Whether this stands for a bootstrap server, whose own id is not known."""
+    return node_id <= _FIRST_BOOTSTRAP
 
 
 def uuid_text(uuid: Uuid) -> str:

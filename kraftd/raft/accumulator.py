@@ -6,9 +6,9 @@ more appends; it is 0 by default, because the group commit already batches. All 
 one batch, and an append that does not fit is refused as a whole (ACC-07, ACC-24). Many appends share a batch
 until it is full.
 
-Once written, an append waits for its commit. It is keyed by (epoch, end offset): both queues belong to one
-leadership, so the epoch is its own, and what another leader later puts at the same offset can never
-complete it (D-13). Every append has a deadline.
+Once written, an append waits for its commit, in the order of end offsets. Both queues belong to one
+leadership and end with it, so what another leader later puts at the same offset can never complete an append
+(D-13). Every append has a deadline.
 
 Follows: ACC-04, ACC-07 to ACC-10, ACC-13, ACC-16, REQ-12.
 Differs: no buffers, no thread, no prepared appends: offsets are known only when a batch is built, because
@@ -130,7 +130,7 @@ class PendingAppends:
             earliest = min(earliest, pending.deadline_ms)
         self.check_at_ms = earliest
 
-    def committed(self, high_watermark: Offset) -> Iterator[PendingAppend]:
+    def take_committed(self, high_watermark: Offset) -> Iterator[PendingAppend]:
         """Remove and yield the appends that the high watermark has passed."""
         queue = self._queue
         while queue and queue[0].end_offset <= high_watermark:
@@ -138,7 +138,7 @@ class PendingAppends:
         if not queue:
             self.check_at_ms = NEVER_MS
 
-    def expired(self, now_ms: int) -> list[PendingAppend]:
+    def take_expired(self, now_ms: int) -> list[PendingAppend]:
         """Remove and return the appends whose deadline has passed; their records stay in the log."""
         if now_ms < self.check_at_ms:
             return []
@@ -148,7 +148,7 @@ class PendingAppends:
         self.check_at_ms = min((pending.deadline_ms for pending in self._queue), default=NEVER_MS)
         return late
 
-    def drop(self) -> list[PendingAppend]:
+    def take_all(self) -> list[PendingAppend]:
         """Remove and return every append, because the leadership has ended."""
         left = list(self._queue)
         self._queue.clear()

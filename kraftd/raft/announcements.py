@@ -10,7 +10,8 @@ of its own, short as it is, because these two are heard in every state, and are 
 an election nor a hand-over.
 
 Follows: BQE-*, EQE-01 to EQE-08.
-Differs: an EndQuorumEpoch without successors, which a leader sends after a restart, delays no voter (EQE-03).
+Differs: after an EndQuorumEpoch without successors, which a leader sends after a restart, nobody waits as one
+who was not named (EQE-03): all campaign after the short random delay of a lost leader.
 A first successor that has much left to apply waits too: another one can lead sooner (D-18).
 """
 
@@ -72,7 +73,7 @@ class Announcements:
         if rank == 0 and not raft.is_behind:
             self.changes.become_candidate(now, f"{params.leader_id} named it successor")
             return
-        if not rank:  # not named, or named although it has much left to apply
+        if not rank:  # not named, or named first although it has much left to apply
             patience_ms = raft.timing.election_backoff_max_ms if params.successors else 0
             delay_ms = patience_ms + loss_delay_ms(raft.random_source)
         else:

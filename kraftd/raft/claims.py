@@ -74,8 +74,8 @@ class Claims:
         """For each confirmed inbound connection: its peer, and the nonce that the peer gave on it."""
         self._delivered: dict[int, tuple[NodeId, Uuid]] = {}
         """For each challenge that came in: the id it claims, and the nonce that it delivered."""
-        self._challenge_at_ms: dict[NodeId, int] = {}
-        self._challenged_at_ms: dict[NodeId, int] = {}
+        self._next_challenge_ms: dict[NodeId, int] = {}
+        self._last_challenge_ms: dict[NodeId, int] = {}
 
     # --- our own connections ----------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class Claims:
     def _stop_waiting(self, connection: int) -> None:
         claim = self.waiting.pop(connection, None)
         if claim is not None and all(other.peer != claim.peer for other in self.waiting.values()):
-            self._challenge_at_ms.pop(claim.peer, None)
+            self._next_challenge_ms.pop(claim.peer, None)
 
     # --- time -------------------------------------------------------------------------------------------
 
@@ -165,9 +165,9 @@ class Claims:
         """Challenge the voters whose ids are claimed by waiting connections; refuse the claims past their
         deadline.
         """
-        for peer in [peer for peer, at_ms in self._challenge_at_ms.items() if at_ms <= now.mono_ms]:
-            self._challenged_at_ms[peer] = now.mono_ms
-            self._challenge_at_ms[peer] = now.mono_ms + CHALLENGE_EVERY_MS
+        for peer in [peer for peer, at_ms in self._next_challenge_ms.items() if at_ms <= now.mono_ms]:
+            self._last_challenge_ms[peer] = now.mono_ms
+            self._next_challenge_ms[peer] = now.mono_ms + CHALLENGE_EVERY_MS
             self.raft.out.append(ChallengePeer(peer))
         for connection, claim in list(self.waiting.items()):
             if claim.deadline_ms <= now.mono_ms:
@@ -179,10 +179,10 @@ class Claims:
     def wake_at_ms(self) -> int:
         """Return when `poll` must run next, in monotonic milliseconds; called only while claims wait."""
         deadlines = [claim.deadline_ms for claim in self.waiting.values()]
-        return min(*deadlines, *self._challenge_at_ms.values())
+        return min([*deadlines, *self._next_challenge_ms.values()])
 
     def _plan_challenge(self, peer: NodeId, at_ms: int) -> None:
         """Plan a challenge of a voter at `at_ms`, or as soon after it as the rate limit allows."""
-        allowed_ms = self._challenged_at_ms.get(peer, -CHALLENGE_EVERY_MS) + CHALLENGE_EVERY_MS
-        planned_ms = self._challenge_at_ms.get(peer, NEVER_MS)
-        self._challenge_at_ms[peer] = min(max(at_ms, allowed_ms), planned_ms)
+        allowed_ms = self._last_challenge_ms.get(peer, -CHALLENGE_EVERY_MS) + CHALLENGE_EVERY_MS
+        planned_ms = self._next_challenge_ms.get(peer, NEVER_MS)
+        self._next_challenge_ms[peer] = min(max(at_ms, allowed_ms), planned_ms)

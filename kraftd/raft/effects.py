@@ -37,7 +37,7 @@ class RememberStateHealth(msgspec.Struct, frozen=True):
     Until it says WHOLE again, every start begins with that health, whatever the election file says by then.
     """
 
-    state: HealthKind
+    health: HealthKind
     reasons: Sequence[str] = ()
 
 
@@ -245,14 +245,14 @@ class Warned(msgspec.Struct, frozen=True):
 
 
 class Alarmed(msgspec.Struct, frozen=True):
-    """Log and health: a fault that this node cannot repair (D-06, D-14). It lasts until it is cleared."""
+    """Log and status page: a fault that this node cannot repair (D-06, D-14), until it is cleared."""
 
     event: str
     text: str
 
 
 class AlarmCleared(msgspec.Struct, frozen=True):
-    """Log and health: the alarm of that name is over."""
+    """Log and status page: the alarm of that name is over."""
 
     event: str
 

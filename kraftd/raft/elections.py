@@ -1,10 +1,9 @@
 """Votes and pre-votes: asking for them, giving them, counting them.
 
-A pre-vote asks "would you vote for me?" and promises nothing: it writes nothing and resets no timer. Only a
-majority of them lets a node open a new epoch, so that a node that was cut off does not depose a healthy
-leader when it returns (Q-15). A node refuses it while it is in touch with its leader; from the moment it
-lost the leader it does not, or two followers could tell each other for ever that the dead one leads
-(KAFKA-17642).
+A pre-vote asks "would you vote for me?" and promises nothing: it writes no election and resets no timer. Only
+a majority of them lets a node open a new epoch, so that a node that was cut off does not depose a healthy
+leader when it returns (Q-15). A node refuses it while it is in touch with its leader; from the moment it lost
+the leader it does not, or two followers could tell each other for ever that the dead one leads (KAFKA-17642).
 
 A vote is a promise, durable before it is answered. A response counts only for the kind, epoch and round that
 it was asked in.

@@ -6,10 +6,10 @@ state in which they may be known, because they pass through each change of state
 and lives elsewhere: a leader's in `leader_state`, a follower's in `state`. Observer is not a state
 but a lookup in the voter set.
 
-`TRANSITIONS` is the one table of the moves and of how far the epoch goes with each. Three readers share it:
-`check_move`, through which every transition passes; the test that tries every pair at every epoch; and
-`render`. A move that is not in it is a bug in this program, never an error of a peer (that is checked
-before): it raises `InvariantError`, and nothing has changed yet when it does.
+`TRANSITIONS` is the one table of the moves and of how far the epoch goes with each. `check_move`, through
+which every transition passes, reads it, and so do the tests that draw it and that try every pair at every
+epoch. A move that is not in it is a bug in this program, never an error of a peer (that is checked before):
+it raises `InvariantError`, and nothing has changed yet when it does.
 
 Follows: QuorumState of Kafka (QS-01 to QS-24), with Prospective from KIP-996; D-07, D-08, D-09.
 Differs: a resigned leader keeps its vote, and never follows within the epoch that it led; a follower knows
@@ -175,7 +175,11 @@ class Follower(msgspec.Struct, frozen=True):
 
     @property
     def deadline_ms(self) -> int:
-        """When this state ends unless a good fetch response comes."""
+        """When the leader is missed, or, once it was lost or ended its epoch, when to ask for pre-votes.
+
+        A good fetch response puts both off, but for one that comes after the epoch was ended. An observer
+        only begins to look for another leader then.
+        """
         return self.fetch_deadline_ms if self.campaign_at_ms == NEVER_MS else self.campaign_at_ms
 
 
@@ -252,8 +256,6 @@ class Step(Enum):
 
 EpochStateType: TypeAlias = type[EpochState]
 
-EPOCH_STATES: tuple[EpochStateType, ...] = (Unattached, Prospective, Candidate, Follower, Leader, Resigned)
-
 TRANSITIONS: Mapping[tuple[EpochStateType, EpochStateType], Step] = MappingProxyType(
     {
         (Unattached, Unattached): Step.EITHER,  # higher epoch seen; vote given; or log damaged
@@ -263,6 +265,9 @@ TRANSITIONS: Mapping[tuple[EpochStateType, EpochStateType], Step] = MappingProxy
         (Prospective, Candidate): Step.NEXT,  # a majority would elect it
         (Prospective, Follower): Step.EITHER,  # leader found, or found to be still there
         (Candidate, Unattached): Step.EITHER,  # higher epoch seen; or log damaged
+        # Node 1 stands in epoch 4, and node 2 does not answer. It keeps its vote for itself and asks whether
+        # a majority would elect it before it opens epoch 5: alone it would raise the epoch with each timeout,
+        # and depose the next leader when it is reached again (KIP-996).
         (Candidate, Prospective): Step.SAME,  # no majority in time
         (Candidate, Follower): Step.EITHER,  # another candidate won
         (Candidate, Leader): Step.SAME,  # majority granted

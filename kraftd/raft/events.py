@@ -21,13 +21,17 @@ Token: TypeAlias = int
 
 
 class RequestReceived(msgspec.Struct, frozen=True):
-    """A quorum request arrived on a connection that has done its handshake and, for a voter, is confirmed."""
+    """A quorum request arrived, on a connection that has done its handshake and, for a voter, is confirmed,
+    or that speaks Kafka's wire, which has no handshake.
+    """
 
     handle: Handle
     request: QuorumRequest
     version: int
     peer: PeerIdentity | None
-    """None for a client or tool, which has no identity in the quorum. The id of a voter was confirmed."""
+    """None for who did no handshake that tells an identity: clients, tools, and Kafka's brokers, whose
+    replica ids nobody proves. The id of a voter was confirmed.
+    """
 
 
 class ResponseReceived(msgspec.Struct, frozen=True):
@@ -97,7 +101,7 @@ class PeerIdentified(msgspec.Struct, frozen=True):
 
 
 class ConnectionClosed(msgspec.Struct, frozen=True):
-    """A connection that the node knows ended with EOF or RST (D-08).
+    """A connection that the node knows has ended, whoever closed it (D-08).
 
     A failed attempt to connect is never this event.
     """

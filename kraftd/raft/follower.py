@@ -34,12 +34,14 @@ from kraftd.types import (
     NEVER_MS,
     NO_NODE,
     REPORTED_BY_OTHERS,
+    Epoch,
     HealthKind,
     NodeId,
     Now,
     Offset,
     OffsetAndEpoch,
     ReplicaKey,
+    is_bootstrap,
 )
 
 _LONG_BACKOFF_MS = 1_000
@@ -52,6 +54,8 @@ class FollowerRole:
     def __init__(self, raft: RaftState, changes: StateChanges) -> None:
         self.raft = raft
         self.changes = changes
+        self._connection_loss_epoch: Epoch = -1
+        """The epoch in which a closed connection has started a pre-vote already (D-08)."""
 
     # --- the follower's turn ----------------------------------------------------------------------------
 
@@ -140,7 +144,7 @@ class FollowerRole:
         raft = self.raft
         rejected = raft.leader_id if self._is_leader_rejected else NO_NODE
         others = tuple(node for node in raft.quorum.others if node != rejected)
-        return others if raft.quorum.is_voter else (*others, *(n for n in raft.learned if n < NO_NODE))
+        return others if raft.quorum.is_voter else (*others, *filter(is_bootstrap, raft.learned))
 
     def _send_fetch(self, to: NodeId, kind: RequestKind, now: Now, *, max_wait_ms: int) -> None:
         raft = self.raft
@@ -192,13 +196,13 @@ class FollowerRole:
             and event.peer == state.leader_id
             and state.in_touch
             and not state.epoch_ended
-            and raft.connection_loss_epoch != state.epoch
+            and self._connection_loss_epoch != state.epoch
             and raft.may_vote
             and not raft.is_stopping
         ):
             # Once an epoch. Behind a network that ends each connection after a second, node 2 would ask for
             # pre-votes, find the leader alive, and begin anew with the next connection.
-            raft.connection_loss_epoch = state.epoch
+            self._connection_loss_epoch = state.epoch
             self._lose_leader(state, now)
 
     def _lose_leader(self, state: Follower, now: Now) -> None:
@@ -317,12 +321,12 @@ class FollowerRole:
         raft = self.raft
         log = raft.log
         ours = log.epochs.end_of(theirs.epoch, log.end_offset)
-        # Node 2 holds epoch 1 up to 10 and epoch 2 up to 15, and asks at 2:15. The leader holds epoch 1 up to
-        # 12, then epoch 3: it answers 1:12, where the latest epoch that it holds up to 2 ends. Our epoch 1
-        # ends at 10, before that, so the logs are alike up to 10 and the next fetch asks at 1:10. Had ours
-        # ended at 14, we would truncate to 12.
-        # Epoch 0 is that of no record. A leader names it if its log has no epoch to compare, and ours has no
-        # end of that epoch either: the offset alone counts.
+        # Node 2 holds epoch 1 up to 10 and epoch 2 up to 15, and asks at offset 15 after epoch 2. The leader
+        # holds epoch 1 up to 12, then epoch 3: it answers that epoch 1 ends at 12, the latest epoch that it
+        # holds up to 2. Our epoch 1 ends at 10, before that, so the logs are alike up to 10, and the next
+        # fetch asks at offset 10 after epoch 1. Had ours ended at 14, we would truncate to 12. Epoch 0 is
+        # that of no record. A leader names it if its log has no epoch to compare, and ours has no end of that
+        # epoch either: the offset alone counts.
         if theirs.epoch == 0:
             target = min(theirs.offset, log.end_offset)
         else:

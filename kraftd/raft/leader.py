@@ -174,7 +174,7 @@ class LeaderRole:
 
     def _expire(self, leader_state: LeaderState, now_ms: int) -> None:
         out = self.raft.out
-        for pending in leader_state.pending_appends.expired(now_ms):
+        for pending in leader_state.pending_appends.take_expired(now_ms):
             out.append(AppendDone(pending.token, ErrorCode.REQUEST_TIMED_OUT))
         if leader_state.reads.next_deadline_ms <= now_ms:
             for token in leader_state.reads.take_expired(now_ms):

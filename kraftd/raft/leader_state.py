@@ -326,7 +326,11 @@ class LeaderState:
         return [progress for progress in self.observers.values() if progress.fetch_at_ms > horizon]
 
     def majority_offset(self, own_flushed_offset: Offset) -> Offset:
-        """Return the largest offset that a majority holds durably, this node included (D-10)."""
+        """Return the largest offset that a majority holds durably, this node included (D-10).
+
+        It may be lower than before: node 2 acknowledged 20, lost its disk and fetches from 0. What is
+        committed stays committed, so `Replication.advance` never lowers the high watermark.
+        """
         reached = [follower.fetch_offset for follower in self.followers]
         return self._quorum.voters.majority_reached((*reached, own_flushed_offset))
 

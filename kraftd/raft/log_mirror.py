@@ -240,7 +240,11 @@ class EpochCache:
         return self._epochs[-1] if self._epochs else 0
 
     def assign(self, epoch: Epoch, start_offset: Offset) -> None:
-        """Add that `epoch` begins at `start_offset`; entries that contradict it are removed (LOG-09)."""
+        """Add that `epoch` begins at `start_offset`; entries that contradict it are removed (LOG-09).
+
+        `kraftd.storage.epoch_checkpoint` does the same to the file, for a core that knows no files; a test
+        holds the two to each other.
+        """
         if self._epochs and self._epochs[-1] == epoch and self._starts[-1] <= start_offset:
             return
         keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start_offset))

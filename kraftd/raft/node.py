@@ -51,7 +51,7 @@ from kraftd.raft.replication import Replication
 from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.resignation import Resignation
 from kraftd.raft.state import RaftState
-from kraftd.raft.state_changes import StateChanges, initial_state
+from kraftd.raft.state_changes import StateChanges, election_to_rely_on, initial_state
 from kraftd.raft.timing import STALL_MS, RandomSource, Timing
 from kraftd.raft.voters import VoterSet
 from kraftd.types import (
@@ -140,12 +140,7 @@ class RaftNode:
                 raft.out.append(LearnEndpoint(voter.id, voter.endpoint))
         for node_id, endpoint in raft.learned.items():
             raft.out.append(LearnEndpoint(node_id, endpoint))
-        if raft.log.last_epoch > self._stored.epoch and raft.quorum.is_voter:
-            # The election file is lost, or an old copy of it came back: it says epoch 3, and the log has
-            # records of epoch 5. In epoch 4 or 5 this node may have voted for node 1. If it voted again, two
-            # nodes could lead one epoch.
-            epochs = f"epoch {self._stored.epoch}, but the log holds epoch {raft.log.last_epoch}"
-            raft.rejoin.record_amnesia(f"the election file knows {epochs}: votes may have been forgotten")
+        stored = election_to_rely_on(raft, self._stored)
         health = raft.rejoin.health
         if not health.is_whole:
             if health.amnesia:
@@ -153,7 +148,7 @@ class RaftNode:
             raft.alarm("not_whole", raft.rejoin.text)
         elif health.uninitialized:
             raft.out.append(RememberStateHealth(HealthKind.UNINITIALIZED))
-        raft.update_state(initial_state(raft, raft.state.election, now))
+        raft.update_state(initial_state(raft, stored, now))
         if health.uninitialized or raft.epoch > self._stored.epoch:
             raft.persist_anyway()
         if isinstance(raft.state, Follower | Unattached):

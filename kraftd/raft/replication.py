@@ -153,7 +153,7 @@ class Replication:
             leader_state.reads.set_required_offset(offset)
         leader_state.record_committed(offset)
         out = raft.out
-        for pending in leader_state.pending_appends.committed(offset):
+        for pending in leader_state.pending_appends.take_committed(offset):
             out.append(AppendDone(pending.token, ErrorCode.NONE, pending.end_offset))
         leader_state.hw_push_at_ms = min(leader_state.hw_push_at_ms, now.mono_ms + _HW_PUSH_DELAY_MS)
 

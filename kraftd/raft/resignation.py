@@ -34,6 +34,9 @@ class Resignation:
     def __init__(self, raft: RaftState, changes: StateChanges) -> None:
         self.raft = raft
         self.changes = changes
+        self._stop_at_ms = NEVER_MS
+        """When a process that is stopping ends even while it leads; NEVER_MS unless it is stopping."""
+        self._was_handed_over = False
 
     # --- leaving ----------------------------------------------------------------------------------------
 
@@ -45,7 +48,7 @@ class Resignation:
         if leader_state is None:
             refusal = "this node does not lead"
         elif (other := leader_state.handover or leader_state.requested_handover) is not None:
-            refusal = f"a hand-over to {other.to} is under way already"
+            refusal = f"a hand-over to {_successor_text(other.to)} is under way already"
         elif not leader_state.followers:
             refusal = "there is no other voter"
         elif event.to != NO_NODE and leader_state.follower(event.to) is None:
@@ -89,7 +92,7 @@ class Resignation:
         """Prepare the end of the process: a leader hands over for at most half of the time left."""
         raft = self.raft
         raft.is_stopping = True
-        raft.stop_at_ms = event.deadline_ms
+        self._stop_at_ms = event.deadline_ms
         leader_state = raft.leader_state
         if leader_state is not None and leader_state.followers:
             patience_ms = max(0, event.deadline_ms - now.mono_ms) // 2
@@ -154,10 +157,11 @@ class Resignation:
         others = tuple(p.key for p in leader_state.best_followers(is_connected) if p is not successor)
         successors = others if successor is None else (successor.key, *others)
         chosen = NO_NODE if successor is None else successor.key.id
-        raft.was_handed_over = successor is not None
+        self._was_handed_over = successor is not None
         leader_state.handover = None
         why = "stopping" if handover.token is None else "handing over"
-        self.changes.become_resigned(now, f"{why}, {chosen} is to follow", successors)
+        follows = "nobody" if successor is None else chosen
+        self.changes.become_resigned(now, f"{why}, {follows} is to follow", successors)
         if handover.token is not None:
             raft.out.append(ResignDone(handover.token, ErrorCode.NONE, raft.epoch, chosen))
 
@@ -189,19 +193,19 @@ class Resignation:
     def poll_stopping(self, now: Now) -> None:
         """Emit `ShutdownReady` once no duty is left, or at the deadline."""
         raft = self.raft
-        if raft.stop_at_ms == NEVER_MS:
+        if self._stop_at_ms == NEVER_MS:
             return
         state = raft.state
-        holds = isinstance(state, Resigned) or (isinstance(state, Leader) and bool(raft.quorum.others))
-        if not holds or now.mono_ms >= raft.stop_at_ms:
-            raft.stop_at_ms = NEVER_MS
-            raft.out.append(ShutdownReady(handed_over=raft.was_handed_over and not holds))
+        has_duty = isinstance(state, Resigned) or (isinstance(state, Leader) and bool(raft.quorum.others))
+        if not has_duty or now.mono_ms >= self._stop_at_ms:
+            self._stop_at_ms = NEVER_MS
+            raft.out.append(ShutdownReady(handed_over=self._was_handed_over and not has_duty))
 
     def wake_at_ms(self) -> int:
         """Return the monotonic time at which this part must act next."""
         raft = self.raft
         state = raft.state
-        wake_at_ms = raft.stop_at_ms
+        wake_at_ms = self._stop_at_ms
         if isinstance(state, Resigned):
             if not raft.is_stopping:
                 wake_at_ms = min(wake_at_ms, state.deadline_ms)
@@ -216,3 +220,7 @@ class Resignation:
             self.raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
         elif isinstance(state, Resigned) and sent.epoch == state.epoch:
             self.raft.update_state(replace(state, acknowledged=state.acknowledged | {sent.to}))
+
+
+def _successor_text(to: NodeId) -> str:
+    return "the best voter" if to == NO_NODE else f"node {to}"

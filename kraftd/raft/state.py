@@ -6,7 +6,7 @@ effects of an event hold at most one `PersistElection`, at the place of the firs
 content of the last. So a vote in a higher epoch is one write, not two (VOTE-17), and no message of a state
 can overtake it (QS-15).
 
-Here is what every part needs; what only one part needs is with that part (`elections`, `leader`,
+Here is what more than one part needs; what only one needs is with that part (`elections`, `leader`,
 `replication`, `follower`, `resignation`).
 """
 
@@ -41,7 +41,6 @@ from kraftd.raft.timing import BEHIND_RECORDS, RandomSource, Timing
 from kraftd.raft.voters import Quorum, VoterSet
 from kraftd.types import (
     FORGET_PEERS,
-    NEVER_MS,
     NO_NODE,
     ZERO_UUID,
     Election,
@@ -53,6 +52,7 @@ from kraftd.types import (
     OffsetAndEpoch,
     PeerIdentity,
     ReplicaKey,
+    bootstrap_id,
 )
 
 _EPOCH_ALWAYS_PLAUSIBLE = (1 << 31) - (1 << 24)
@@ -128,14 +128,9 @@ class RaftState:
         self.rejected_leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
         """The leader of an epoch that is not followed any more (D-14), and `rejection` says why."""
         self.rejection = ""
-        self.connection_loss_epoch: Epoch = -1
-        """The epoch in which a closed connection has started a pre-vote already (D-08)."""
         self.is_stopping = False
-        self.stop_at_ms = NEVER_MS
-        """When a process that is stopping ends even while it leads; NEVER_MS unless it is stopping."""
-        self.was_handed_over = False
         self.alarms: dict[str, str] = {}
-        self.learned = {-2 - index: endpoint for index, endpoint in enumerate(bootstrap)}
+        self.learned = {bootstrap_id(index): endpoint for index, endpoint in enumerate(bootstrap)}
         """Endpoints of nodes that are no voters: bootstrap servers, and leaders told to an observer."""
         self.out: list[Effect] = []
         self._persisted = persisted
@@ -170,6 +165,8 @@ class RaftState:
             self._persist_at = len(self.out)
         self.state = target
         self.out.append(StateChanged(state_name(source), state_name(target), target.epoch, why))
+        # Node 3 looks for a leader in epoch 4, asks node 1, and gives node 2 its vote in epoch 4 meanwhile:
+        # it goes on waiting, and what node 1 answers is still what it wants to know.
         same_wait = isinstance(source, Unattached) and isinstance(target, Unattached)
         if not (same_wait and source.epoch == target.epoch):
             self.requests.reset()

@@ -3,7 +3,8 @@
 Every part makes transitions through here, so that the same change is made the same way everywhere. What
 leads to it is decided by the parts; whether it is allowed is the table's (`kraftd.raft.epoch_states`), which
 `RaftState.transition_to` asks. That one is called from here only.
-`initial_state` is the state in which a node begins, by what the last process left behind.
+`election_to_rely_on` and `initial_state` say what the last process left behind, and in which state a node
+begins.
 
 Follows: VOTE-29, QS-01 to QS-12, the election timers of Kafka's states; D-07, D-08, D-13.
 Differs: a stored vote for itself does not stop a node that is no voter any more (Q-14). A node that may not
@@ -129,6 +130,9 @@ class StateChanges:
     def become_resigned(self, now: Now, why: str, successors: tuple[ReplicaKey, ...]) -> None:
         """Stop leading; the epoch's leader stays recorded (QS-07)."""
         raft = self.raft
+        # The state machine is not told (LSN-14): nobody else leads this epoch. Node 1 resigns in epoch 4, and
+        # its controller stays active until it hears of epoch 5. What it decides meanwhile is refused by
+        # `LeaderRole.on_append` with NOT_CONTROLLER, as not appended, and its client asks the next leader.
         deadline_ms = now.mono_ms + raft.timing.election_ms(raft.random_source)
         voted = raft.state.election.voted
         raft.transition_to(Resigned(raft.epoch, raft.me, deadline_ms, voted, successors), why)
@@ -195,7 +199,7 @@ class StateChanges:
         for group in leader_state.accumulator.drain():
             for append in group.appends:
                 raft.out.append(AppendDone(append.token, ErrorCode.NOT_CONTROLLER))
-        for pending in leader_state.pending_appends.drop():
+        for pending in leader_state.pending_appends.take_all():
             raft.out.append(AppendDone(pending.token, ErrorCode.REQUEST_TIMED_OUT))
         for token in leader_state.reads.take_all():
             raft.out.append(ReadDone(token, ErrorCode.NOT_CONTROLLER))
@@ -210,15 +214,27 @@ class StateChanges:
                 raft.out.append(ResignDone(handover.token, error, raft.epoch, raft.leader_id, why))
 
 
-def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
-    """Return the state to begin with (QS-02 to QS-09). Persists nothing; `RaftNode.start` writes the epoch if
-    the log's is newer, or if there was no file.
+def election_to_rely_on(raft: RaftState, stored: Election) -> Election:
+    """Return the stored election; if the log has a later epoch, that epoch alone, and amnesia (QS-09).
+
+    A daemon never gets that far: opening its directory judges the election file by the log as well
+    (`NodeDirectory`), and gives the epoch of the log. Who drives a node on other files relies on this.
     """
+    if raft.log.last_epoch <= stored.epoch:
+        return stored
+    # The election file is lost, or an old copy of it came back: it says epoch 3, and the log has records of
+    # epoch 5. In epoch 4 or 5 this node may have voted for node 1. If it voted again, two nodes could lead
+    # one epoch.
+    text = f"the election file knows epoch {stored.epoch}, but the log has epoch {raft.log.last_epoch}"
+    raft.warn("stored_epoch_behind_log", text)
+    if raft.quorum.is_voter:
+        raft.rejoin.record_amnesia(f"{text}: a vote may be forgotten")
+    return Election(raft.log.last_epoch)
+
+
+def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
+    """Return the state to begin with, after this election (QS-02 to QS-08). Persists nothing."""
     election_ms = now.mono_ms + raft.timing.election_ms(raft.random_source) if raft.may_vote else NEVER_MS
-    if raft.log.last_epoch > stored.epoch:
-        text = f"the election file knows epoch {stored.epoch}, but the log has epoch {raft.log.last_epoch}"
-        raft.warn("stored_epoch_behind_log", text)
-        return Unattached(raft.log.last_epoch, election_ms)
     leader_id, voted = stored.leader_id, stored.voted
     if leader_id == raft.me.id:
         if raft.may_vote and raft.quorum.others:

@@ -58,7 +58,7 @@ class Store(Protocol):
     def remember_peer(self, peer: PeerIdentity) -> None:
         """Write to whom a voter id belongs."""
 
-    def remember_state_health(self, health: RememberStateHealth) -> None:
+    def remember_state_health(self, effect: RememberStateHealth) -> None:
         """Write whether our own promises can be relied on."""
 
     def truncate(self, end_offset: Offset, generation: int) -> None:

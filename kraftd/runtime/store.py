@@ -64,9 +64,9 @@ class DirectoryStore(Store, TimedTurnTask):
         """Write to the sidecar which directory and start a voter id belongs to, durably."""
         self._directory.remember_peer(peer)
 
-    def remember_state_health(self, health: RememberStateHealth) -> None:
+    def remember_state_health(self, effect: RememberStateHealth) -> None:
         """Write to the sidecar whether this node may vote, durably."""
-        self._directory.remember_state_health(health.state, health.reasons)
+        self._directory.remember_state_health(effect.health, effect.reasons)
 
     def truncate(self, end_offset: Offset, generation: int) -> None:
         """Truncate the log, durably, after the running flush has ended (D-03)."""

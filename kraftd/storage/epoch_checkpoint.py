@@ -55,7 +55,10 @@ class EpochCheckpoint:
 
 
 def with_entry(entries: tuple[EpochEntry, ...], epoch: Epoch, start_offset: Offset) -> tuple[EpochEntry, ...]:
-    """Return the entries with one more, by LOG-09; the same object if nothing changes."""
+    """Return the entries with one more, by LOG-09; the same object if nothing changes.
+
+    The raft node does the same to its `EpochCache`; a test holds the two to each other.
+    """
     if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
         return entries
     kept = (e for e in entries if e.epoch < epoch and e.start_offset < start_offset)

@@ -233,11 +233,11 @@ class NodeDirectory:
         """Write durably which identity a voter id belongs to: `RememberPeer`."""
         self._sidecar.save_twice(remember_peer(self._sidecar.local_state, peer))
 
-    def remember_state_health(self, state: HealthKind, reasons: Sequence[str] = ()) -> None:
+    def remember_state_health(self, health: HealthKind, reasons: Sequence[str] = ()) -> None:
         """Write durably whether this node's promises can be relied on: `RememberStateHealth`."""
         local_state = self._sidecar.local_state
         self._sidecar.save_twice(
-            msgspec.structs.replace(local_state, health=state, reasons=_bounded(reasons))
+            msgspec.structs.replace(local_state, health=health, reasons=_bounded(reasons))
         )
 
     # -- the end -------------------------------------------------------------------------------

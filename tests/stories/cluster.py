@@ -366,8 +366,8 @@ class Cluster:
                 disk.election = election
             case fx.RememberPeer(peer=peer):
                 disk.peers[peer.node_id] = peer
-            case fx.RememberStateHealth(state=state):
-                disk.health = state
+            case fx.RememberStateHealth(health=health):
+                disk.health = health
             case fx.Truncate(end_offset=end_offset, generation=generation):
                 disk.generation = generation
                 keep = sum(BatchView(batch).end_offset <= end_offset for batch in disk.batches)

@@ -52,6 +52,32 @@ def test_the_successor_is_waited_for_and_nothing_is_appended_meanwhile() -> None
 
 
 @pytest.mark.covers("D-09")
+@pytest.mark.parametrize(("to", "told"), [(3, "node 3"), (-1, "the best voter")])
+def test_a_second_hand_over_is_told_of_the_first(to: int, told: str) -> None:
+    cluster = settled()
+    cluster.hold_flushes(2)
+    cluster.hold_flushes(3)
+    cluster.append(1)
+    cluster.run(10)
+    cluster.resign(1, to=to)
+    second = cluster.resign(1, to=2)
+    assert cluster.nodes[1].outcomes[second].reason == f"a hand-over to {told} is under way already"
+
+
+@pytest.mark.covers("D-09")
+def test_a_leader_that_stops_without_a_successor_says_that_nobody_follows() -> None:
+    cluster = settled()
+    cluster.hold_flushes(2)
+    cluster.hold_flushes(3)
+    cluster.append(1)
+    cluster.run(10)
+    cluster.take_trace()
+    cluster.feed(1, ShutdownRequested(cluster.now_ms + 1_000))
+    cluster.run_until(lambda: isinstance(cluster.raft_node(1).state, Resigned))
+    assert 'why="stopping, nobody is to follow"' in cluster.take_trace()
+
+
+@pytest.mark.covers("D-09")
 def test_a_leader_whose_successor_does_not_catch_up_leads_on_and_says_so() -> None:
     cluster = settled()
     cluster.hold_flushes(3)

@@ -147,7 +147,7 @@ CLAIMS = (
         (
             "kraftd.raft.claims:Claims.on_claimed",
             "self._plan_challenge(peer, now.mono_ms + (CHALLENGE_AFTER_MS if has_nonce else 0))",
-            "self._challenge_at_ms[peer] = NEVER_MS\n"
+            "self._next_challenge_ms[peer] = NEVER_MS\n"
             "        if not has_nonce:\n"
             "            self._plan_challenge(peer, now.mono_ms)",
         ),

@@ -264,7 +264,7 @@ ELECTIONS = (
         "tests",
         (
             "kraftd.raft.follower:FollowerRole.on_connection_closed",
-            "raft.connection_loss_epoch = state.epoch",
+            "self._connection_loss_epoch = state.epoch",
             "pass",
         ),
         where=("tests/stories/test_elections.py",),

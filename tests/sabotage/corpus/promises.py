@@ -11,8 +11,8 @@ PROMISES = (
         "sim",
         (
             "kraftd.raft.state_changes:StateChanges._end_leadership",
-            "for pending in leader_state.pending_appends.drop():\n        raft.out.append(AppendDone(pending.token, ErrorCode.REQUEST_TIMED_OUT))",
-            "raft.orphans = leader_state.pending_appends.drop()",
+            "for pending in leader_state.pending_appends.take_all():\n        raft.out.append(AppendDone(pending.token, ErrorCode.REQUEST_TIMED_OUT))",
+            "raft.orphans = leader_state.pending_appends.take_all()",
         ),
         (
             "kraftd.raft.state:RaftState.commit",
@@ -67,7 +67,7 @@ PROMISES = (
         "KAFKA-12778",
         "The deadline of an append is not looked at, and its caller waits for ever.",
         "sim",
-        ("kraftd.raft.accumulator:PendingAppends.expired", "if now_ms < self.check_at_ms:", "if True:"),
+        ("kraftd.raft.accumulator:PendingAppends.take_expired", "if now_ms < self.check_at_ms:", "if True:"),
         ("kraftd.raft.accumulator:PendingAppends.add", "self.check_at_ms = earliest", "pass"),
     ),
     mutant(

@@ -329,8 +329,8 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.node:RaftNode.start",
-            "raft.update_state(initial_state(raft, raft.state.election, now))",
-            "raft.update_state(initial_state(raft, raft.state.election, now))\n    raft.commit(raft.log.end_offset)",
+            "raft.update_state(initial_state(raft, stored, now))",
+            "raft.update_state(initial_state(raft, stored, now))\n    raft.commit(raft.log.end_offset)",
         ),
     ),
     mutant(

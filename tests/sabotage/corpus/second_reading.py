@@ -55,7 +55,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "A commit that lets some appends go forgets the deadlines of those that still wait.",
         "tests",
         (
-            "kraftd.raft.accumulator:PendingAppends.committed",
+            "kraftd.raft.accumulator:PendingAppends.take_committed",
             "    if not queue:\n        self.check_at_ms = NEVER_MS\n",
             "    self.check_at_ms = NEVER_MS\n",
         ),

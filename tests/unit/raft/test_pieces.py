@@ -226,11 +226,11 @@ def test_what_never_fits_is_told_apart() -> None:
 def test_waiters_leave_by_offset_or_by_deadline() -> None:
     pending_appends = PendingAppends()
     pending_appends.add([PendingAppend(1, 11, 50), PendingAppend(2, 12, 10), PendingAppend(3, 13, 90)])
-    assert [waiter.token for waiter in pending_appends.committed(1)] == [11]
-    assert pending_appends.expired(9) == []
-    assert [waiter.token for waiter in pending_appends.expired(10)] == [12]
+    assert [waiter.token for waiter in pending_appends.take_committed(1)] == [11]
+    assert pending_appends.take_expired(9) == []
+    assert [waiter.token for waiter in pending_appends.take_expired(10)] == [12]
     assert pending_appends.check_at_ms == 90
-    assert [waiter.token for waiter in pending_appends.drop()] == [13]
+    assert [waiter.token for waiter in pending_appends.take_all()] == [13]
     assert pending_appends.check_at_ms == NEVER_MS
 
 

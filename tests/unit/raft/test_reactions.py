@@ -7,6 +7,7 @@ are checked without it: a mistake that was accepted into the table still breaks 
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 
 from kraftd.raft import effects as fx
 from kraftd.raft.epoch_states import (
-    EPOCH_STATES,
     TRANSITIONS,
     Candidate,
     EpochState,
@@ -30,7 +30,7 @@ from tests.unit.raft.lone import every
 from tests.unit.raft.reactions import EPOCH, STATES, Happening, Reaction, react, render, rows
 
 TABLE = Path(__file__).with_name("reactions.txt")
-STATE_OF = {state_name(state): state for state in EPOCH_STATES}
+STATE_OF = {state_name(state): state for state in get_args(EpochState)}
 
 states = pytest.mark.parametrize("state", STATES)
 
@@ -49,7 +49,7 @@ def test_every_state_answers_every_event_as_written(rewrite: bool) -> None:
 
 def test_every_state_is_there_and_every_legal_move_is_made_by_some_event() -> None:
     reactions = [reaction for state in STATES for _, _, reaction in column(state)]
-    assert {type(reaction.before) for reaction in reactions} == set(EPOCH_STATES)
+    assert {type(reaction.before) for reaction in reactions} == set(get_args(EpochState))
     moves = {
         (STATE_OF[source], STATE_OF[target])
         for reaction in reactions

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from itertools import product
 from textwrap import dedent
+from typing import get_args
 
 import pytest
 
 from kraftd.errors import InvariantError
 from kraftd.raft.epoch_states import (
-    EPOCH_STATES,
     TRANSITIONS,
     Ballot,
     Candidate,
@@ -24,6 +24,7 @@ from kraftd.raft.epoch_states import (
 )
 from kraftd.types import ReplicaKey
 
+EPOCH_STATES: tuple[EpochStateType, ...] = get_args(EpochState)
 ME = ReplicaKey(1)
 BALLOT = Ballot(frozenset({1, 2, 3}), frozenset({1}))
 
