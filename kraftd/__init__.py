@@ -28,7 +28,7 @@ Where things happen:
 
     a vote is granted or refused           raft/elections.py
     the high watermark moves               raft/replication.py; on a follower, raft/follower.py
-    a log is truncated                     raft/follower.py decides, storage/log.py does it
+    a log is truncated                     raft/truncation.py decides, storage/log.py does it
     BeginQuorumEpoch is sent, received     raft/leader.py, raft/announcements.py
     a leader hands over                    raft/resignation.py
     the voter set is kept                  raft/voters.py

@@ -7,12 +7,14 @@ is all that other packages use. A module imports from its own line and from thos
     node                                   one node: takes events, calls the parts, returns effects
     status                                 what a node tells about itself
     elections  leader  follower            what is done as candidate, leader, follower
+    truncation                             where a follower's log leaves its leader's
     announcements  resignation             Begin- and EndQuorumEpoch received; hand-over
     replication  claims                    fetches served and the high watermark; who may speak for a voter
     state_changes                          every change of state: its timers, and what happens along with it
     state                                  what all parts share; checks each change and has it persisted
     rpc                                    messages of the quorum built, and read into parameters
-    leader_state  log_mirror               mutable: a leader's; the log's ends and tail
+    leader_state  follower_state           mutable: what a leader, a follower keeps
+    purgatory  log_mirror                  fetches that wait at the leader; the log's ends and tail
     peers  rejoin                          who each id belongs to; whether we may vote
     accumulator  reads  request_manager    appends, linearizable reads and requests under way
     epoch_states                           the states as values, and the table of transitions

@@ -3,7 +3,8 @@
 One frozen class a state, with only what the state needs. Leader and vote of an epoch are fields of every
 state in which they may be known, because they pass through each change of state within the epoch (D-07);
 `election` is what must be durable before the state may act. What changes faster than the epoch is mutable
-and lives elsewhere: a leader's in `leader_state`, a follower's in `state`. Observer is not a state
+and lives elsewhere: a leader's in `leader_state`, a follower's in
+`follower_state`. Observer is not a state
 but a lookup in the voter set.
 
 `TRANSITIONS` is the one table of the moves and of how far the epoch goes with each. `check_move`, through

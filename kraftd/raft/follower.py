@@ -20,14 +20,15 @@ from msgspec.structs import replace
 from kraftd.errors import CorruptBatchError, ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import rpc
-from kraftd.raft.effects import ColdRead, RememberStateHealth
+from kraftd.raft.effects import RememberStateHealth
 from kraftd.raft.epoch_states import Follower, Unattached
 from kraftd.raft.events import BatchesRead, ConnectionClosed
 from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.rpc import FetchParams
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
-from kraftd.raft.timing import BEHIND_DELAY_MS, loss_delay_ms
+from kraftd.raft.timing import BEHIND_DELAY_MS, LONG_BACKOFF_MS, loss_delay_ms
+from kraftd.raft.truncation import Truncation
 from kraftd.records.batch import BatchView, scan
 from kraftd.types import (
     FORGET_PEERS,
@@ -38,14 +39,10 @@ from kraftd.types import (
     HealthKind,
     NodeId,
     Now,
-    Offset,
     OffsetAndEpoch,
     ReplicaKey,
     is_bootstrap,
 )
-
-_LONG_BACKOFF_MS = 1_000
-"""Between requests that are not expected to bring anything soon."""
 
 
 class FollowerRole:
@@ -54,6 +51,7 @@ class FollowerRole:
     def __init__(self, raft: RaftState, changes: StateChanges) -> None:
         self.raft = raft
         self.changes = changes
+        self._truncation = Truncation(raft)
         self._connection_loss_epoch: Epoch = -1
         """The epoch in which a closed connection has started a pre-vote already (D-08)."""
 
@@ -230,20 +228,21 @@ class FollowerRole:
             return
         state = raft.state
         if not isinstance(state, Follower) or state.leader_id != sent.to or self._is_leader_rejected:
-            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, _LONG_BACKOFF_MS)
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, LONG_BACKOFF_MS)
             return
         raft.follower_state.is_seeking_leader = False
         data = response.responses[0].partitions[0]
         if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:
             self._record_good_fetch(state, now)
             diverging = data.diverging_epoch
-            self._on_diverging(OffsetAndEpoch(diverging.end_offset, diverging.epoch), now)
+            if self._truncation.on_diverging(OffsetAndEpoch(diverging.end_offset, diverging.epoch)):
+                self.fetch(now)
             return
         if data.snapshot_id.epoch >= 0 or data.snapshot_id.end_offset >= 0:
             raft.alarm(
                 "snapshot_needed", f"leader {sent.to} offers only a snapshot, which cannot be loaded yet"
             )
-            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, _LONG_BACKOFF_MS)
+            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, LONG_BACKOFF_MS)
             return
         if records and not self._append(records, sent.to):
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
@@ -254,6 +253,11 @@ class FollowerRole:
         raft.flush()
         self._poll_rejoin()
         self.fetch(now)
+
+    def on_batches_read(self, event: BatchesRead, now: Now) -> None:
+        """Fetch on once a cold read has found where to truncate, and the log was truncated there (D-15)."""
+        if self._truncation.on_batches_read(event, now):
+            self.fetch(now)
 
     def _record_good_fetch(self, state: Follower, now: Now) -> None:
         raft = self.raft
@@ -312,75 +316,7 @@ class FollowerRole:
 
     def failure_backoff_ms(self, sent: Sent) -> int:
         """How many ms to wait before a peer whose response failed is asked again; longer for probes."""
-        return _LONG_BACKOFF_MS if sent.kind is RequestKind.PROBE or self._is_leader_rejected else 0
-
-    # --- truncation -------------------------------------------------------------------------------------
-
-    def _on_diverging(self, theirs: OffsetAndEpoch, now: Now) -> None:
-        """Find where the logs diverge and truncate there (FRSP-05), never below what is committed (D-14)."""
-        raft = self.raft
-        log = raft.log
-        ours = log.epochs.end_of(theirs.epoch, log.end_offset)
-        # Node 2 holds epoch 1 up to 10 and epoch 2 up to 15, and asks at offset 15 after epoch 2. The leader
-        # holds epoch 1 up to 12, then epoch 3: it answers that epoch 1 ends at 12, the latest epoch that it
-        # holds up to 2. Our epoch 1 ends at 10, before that, so the logs are alike up to 10, and the next
-        # fetch asks at offset 10 after epoch 1. Had ours ended at 14, we would truncate to 12. Epoch 0 is
-        # that of no record. A leader names it if its log has no epoch to compare, and ours has no end of that
-        # epoch either: the offset alone counts.
-        if theirs.epoch == 0:
-            target = min(theirs.offset, log.end_offset)
-        else:
-            target = min(ours.offset, theirs.offset) if ours.epoch == theirs.epoch else ours.offset
-        # Raft never asks for this, but lost disks do. Nodes 1 and 3 lost theirs, and one of them leads with
-        # an empty log: to follow it, node 2 would delete the last copy of the committed records.
-        if target < raft.high_watermark:
-            self._reject_leader(
-                f"its log leaves ours at {target}, but ours is committed up to {raft.high_watermark}"
-            )
-            return
-        boundary = log.boundary_at_most(target)
-        if boundary is None:
-            # The boundary is no longer in memory: batches of 5 records end at 10, 15 and 20, and the logs
-            # part at 12. Only the disk knows that the batch with record 11 begins at 10: truncate to there.
-            token = raft.new_token()
-            raft.follower_state.pending_truncation = (token, target)
-            raft.out.append(ColdRead(token, log.generation, target - 1, 1))
-        else:
-            self._truncate(boundary, now)
-
-    def on_batches_read(self, event: BatchesRead, now: Now) -> None:
-        """Truncate at the boundary that a cold read found, unless log or state changed meanwhile (D-15)."""
-        raft = self.raft
-        pending_truncation = raft.follower_state.pending_truncation
-        if pending_truncation is None or pending_truncation[0] != event.token:
-            return
-        raft.follower_state.pending_truncation = None
-        if event.generation != raft.log.generation or not isinstance(raft.state, Follower):
-            return
-        if not event.records:
-            raft.requests.back_off(raft.leader_id, RequestKind.FETCH, now.mono_ms, _LONG_BACKOFF_MS)
-            return
-        batch = BatchView(event.records)
-        whole = batch.end_offset <= pending_truncation[1]
-        self._truncate(batch.end_offset if whole else batch.base_offset, now)
-
-    def _truncate(self, end_offset: Offset, now: Now) -> None:
-        raft = self.raft
-        if end_offset < raft.high_watermark:
-            self._reject_leader(
-                f"it truncates ours to {end_offset}, but ours is committed up to {raft.high_watermark}"
-            )
-            return
-        raft.out.append(raft.log.truncate(end_offset))
-        raft.flush()
-        self.fetch(now)
-
-    def _reject_leader(self, why: str) -> None:
-        """Stop following this leader in this epoch, and raise an alarm (D-14)."""
-        raft = self.raft
-        raft.rejected_leader = (raft.epoch, raft.leader_id)
-        raft.rejection = why
-        raft.alarm("diverged_below_high_watermark", f"leader {raft.leader_id} of epoch {raft.epoch}: {why}")
+        return LONG_BACKOFF_MS if sent.kind is RequestKind.PROBE or self._is_leader_rejected else 0
 
     # --- our own promises -------------------------------------------------------------------------------
 

@@ -119,7 +119,7 @@ class LeaderRole:
         now_ms = now.mono_ms
         if leader_state.check_quorum.is_over(now_ms):
             successors = tuple(
-                progress.key for progress in leader_state.best_followers(raft.peers.is_connected)
+                follower.key for follower in leader_state.best_followers(raft.peers.is_connected)
             )
             self.changes.become_resigned(now, "a majority of the voters stopped fetching", successors)
             return
@@ -184,11 +184,11 @@ class LeaderRole:
     def _begin(self, leader_state: LeaderState, kind: RequestKind, now_ms: int, *, round_: int = 0) -> None:
         """Send BeginQuorumEpoch to every other voter that has no such request under way (BQE-02)."""
         raft = self.raft
-        for progress in leader_state.followers:
-            voter = progress.key.id
+        for follower in leader_state.followers:
+            voter = follower.key.id
             if raft.requests.is_ready(voter, kind, now_ms):
                 request = rpc.begin_request(
-                    raft.cluster_id, progress.key, leader_state.epoch, raft.me.id, raft.advertised
+                    raft.cluster_id, follower.key, leader_state.epoch, raft.me.id, raft.advertised
                 )
                 raft.send(voter, kind, request, now_ms, round_=round_)
 

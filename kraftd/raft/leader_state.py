@@ -1,4 +1,4 @@
-"""The mutable state of a leader: queues, the replicas' progress, held fetches and timers.
+"""The mutable state of a leader: queues, the replicas, held fetches and timers.
 
 A `LeaderState` is made when an epoch is won and dropped with it. When the leadership ends, in whatever way,
 every append, read and fetch that waits on it is answered (D-13, Q-08).
@@ -19,7 +19,8 @@ from collections.abc import Callable
 import msgspec
 
 from kraftd.raft.accumulator import Accumulator, PendingAppends
-from kraftd.raft.events import Handle, Token
+from kraftd.raft.events import Token
+from kraftd.raft.purgatory import FetchPurgatory, PendingFetch
 from kraftd.raft.reads import Reads
 from kraftd.raft.timing import OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
 from kraftd.raft.voters import Quorum
@@ -27,17 +28,11 @@ from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, ReplicaK
 
 UNKNOWN: Offset = -1
 
-ANONYMOUS_MAX = 256
-"""Above so many parked fetches, those without a replica id are answered at once."""
-
-OTHERS_MAX = 1_000
-"""Above so many, fetches of all replicas but the followers are answered at once: an append answers every
-parked one.
-"""
-
 
 class ReplicaState:
-    """One replica's progress. Mutable; the `LeaderState` is its only owner."""
+    """What a leader knows of one replica, a follower or an observer; Kafka's ReplicaState. Mutable; the
+    `LeaderState` is its only owner.
+    """
 
     __slots__ = (
         "_leader_end_seen",
@@ -115,80 +110,6 @@ class CheckQuorum:
         return self._quorum.followers_needed > 0 and now_ms >= self.deadline_ms
 
 
-class PendingFetch(msgspec.Struct, frozen=True, gc=False):
-    """A fetch with a valid position that waits for records or for the disk."""
-
-    handle: Handle
-    replica_id: NodeId
-    offset: Offset
-    high_watermark: Offset
-    """The high watermark that the follower knows; huge if it never wants to be told one."""
-    max_bytes: int
-    version: int
-    deadline_ms: int
-
-    @property
-    def key(self) -> tuple[NodeId, Handle]:
-        """The slot in the purgatory: one for each replica, or for each request without a replica id."""
-        return (self.replica_id, 0 if self.replica_id >= 0 else self.handle)
-
-    def wants_high_watermark(self, high_watermark: Offset) -> bool:
-        """Whether the replica should be told of this high watermark now (D-10).
-
-        One without id is given committed records only, so for it that is the same as new records.
-        """
-        if self.replica_id < 0:
-            return self.offset < high_watermark
-        return self.high_watermark < min(high_watermark, self.offset)
-
-
-class FetchPurgatory:
-    """The fetches held back. Mutable; the `LeaderState` is its only owner."""
-
-    __slots__ = ("_fetches", "next_deadline_ms")
-
-    def __init__(self) -> None:
-        self._fetches: dict[tuple[NodeId, Handle], PendingFetch] = {}
-        self.next_deadline_ms = NEVER_MS
-
-    def is_full_for(self, replica_id: NodeId) -> bool:
-        """Whether a fetch of a replica that is no follower must be answered at once."""
-        return len(self._fetches) >= (ANONYMOUS_MAX if replica_id < 0 else OTHERS_MAX)
-
-    def park(self, fetch: PendingFetch) -> None:
-        """Hold a fetch back; a former one of the replica has been removed."""
-        self._fetches[fetch.key] = fetch
-        self.next_deadline_ms = min(self.next_deadline_ms, fetch.deadline_ms)
-
-    def take_replaced(self, fetch: PendingFetch) -> PendingFetch | None:
-        """Remove and return the parked fetch of the same replica; None if there is none."""
-        return self._fetches.pop(fetch.key, None)
-
-    def take_all(self) -> list[PendingFetch]:
-        """Remove and return every fetch."""
-        taken = list(self._fetches.values())
-        self._fetches.clear()
-        self.next_deadline_ms = NEVER_MS
-        return taken
-
-    def take_below_high_watermark(self, high_watermark: Offset) -> list[PendingFetch]:
-        """Remove and return the fetches of replicas that do not know this high watermark."""
-        uninformed = [f for f in self._fetches.values() if f.wants_high_watermark(high_watermark)]
-        for fetch in uninformed:
-            del self._fetches[fetch.key]
-        return uninformed
-
-    def take_expired(self, now_ms: int) -> list[PendingFetch]:
-        """Remove and return the fetches whose wait is over (FREQ-07)."""
-        if now_ms < self.next_deadline_ms:
-            return []
-        late = [fetch for fetch in self._fetches.values() if fetch.deadline_ms <= now_ms]
-        for fetch in late:
-            del self._fetches[fetch.key]
-        self.next_deadline_ms = min((f.deadline_ms for f in self._fetches.values()), default=NEVER_MS)
-        return late
-
-
 class Handover(msgspec.Struct, frozen=True):
     """A hand-over of leadership: the leader takes no more appends and waits for its successor to catch up
     (D-09).
@@ -206,7 +127,7 @@ class LeaderState:
     """The mutable state of a leader. Owned by the `RaftState`, dropped when another state begins."""
 
     __slots__ = (
-        "_progress",
+        "_followers",
         "_quorum",
         "_uncommitted",
         "_written_bytes",
@@ -243,7 +164,7 @@ class LeaderState:
         self.epoch_start_offset = epoch_start_offset
         self.high_watermark: Offset = UNKNOWN
         """Unknown until a record of this epoch stands on a majority (HWM-02)."""
-        self._progress: dict[NodeId, ReplicaState] = {}
+        self._followers: dict[NodeId, ReplicaState] = {}
         self.observers: dict[ReplicaKey, ReplicaState] = {}
         self.accumulator = Accumulator(linger_ms=timing.append_linger_ms)
         self.pending_appends = PendingAppends()
@@ -285,25 +206,25 @@ class LeaderState:
 
     @property
     def followers(self) -> list[ReplicaState]:
-        """The progress of each other voter, by id."""
-        progress = self._progress
-        return [progress.get(voter) or self._admit(voter) for voter in self._quorum.others]
+        """The state of each other voter's replica, by id."""
+        known = self._followers
+        return [known.get(voter) or self._admit(voter) for voter in self._quorum.others]
 
     def follower(self, node_id: NodeId) -> ReplicaState | None:
-        """Return the progress of another voter; None if `node_id` is none."""
+        """Return the state of another voter's replica; None if `node_id` is none."""
         if node_id not in self._quorum.others:
             return None
-        return self._progress.get(node_id) or self._admit(node_id)
+        return self._followers.get(node_id) or self._admit(node_id)
 
     def _admit(self, node_id: NodeId) -> ReplicaState:
         key = next(voter.key for voter in self._quorum.voters if voter.id == node_id)
-        progress = self._progress[node_id] = ReplicaState(key)
-        return progress
+        follower = self._followers[node_id] = ReplicaState(key)
+        return follower
 
-    def reset_progress(self, node_id: NodeId) -> None:
+    def reset_follower(self, node_id: NodeId) -> None:
         """Discard what this voter acknowledged: its disk was replaced (D-06)."""
         if self.follower(node_id) is not None:
-            self._progress[node_id] = ReplicaState(ReplicaKey(node_id))
+            self._followers[node_id] = ReplicaState(ReplicaKey(node_id))
 
     def record_uncounted(self, node_id: NodeId) -> None:
         """Mark a voter that fetched without its id: no successor before it counts again (D-06)."""
@@ -311,19 +232,19 @@ class LeaderState:
             follower.is_uncounted = True
 
     def observer(self, key: ReplicaKey, now_ms: int) -> ReplicaState:
-        """Return the progress of an observer, added if it is new; silent observers are dropped (OBS-09)."""
-        progress = self.observers.get(key)
-        if progress is None:
+        """Return the state of an observer, added if it is new; silent observers are dropped (OBS-09)."""
+        replica = self.observers.get(key)
+        if replica is None:
             self.observers = {observer.key: observer for observer in self.active_observers(now_ms)}
             if len(self.observers) >= OBSERVERS_MAX:
                 del self.observers[next(iter(self.observers))]
-            progress = self.observers[key] = ReplicaState(key)
-        return progress
+            replica = self.observers[key] = ReplicaState(key)
+        return replica
 
     def active_observers(self, now_ms: int) -> list[ReplicaState]:
         """Return the observers that have fetched within their session's length (OBS-09)."""
         horizon = now_ms - OBSERVER_SESSION_MS
-        return [progress for progress in self.observers.values() if progress.fetch_at_ms > horizon]
+        return [replica for replica in self.observers.values() if replica.fetch_at_ms > horizon]
 
     def majority_offset(self, own_flushed_offset: Offset) -> Offset:
         """Return the largest offset that a majority holds durably, this node included (D-10).

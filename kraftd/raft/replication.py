@@ -19,7 +19,8 @@ from kraftd.protocol import messages as m
 from kraftd.raft import rpc
 from kraftd.raft.effects import AppendDone, ColdRead, Reply
 from kraftd.raft.events import BatchesRead, RequestReceived
-from kraftd.raft.leader_state import LeaderState, PendingFetch
+from kraftd.raft.leader_state import LeaderState
+from kraftd.raft.purgatory import PendingFetch
 from kraftd.raft.rpc import FetchParams
 from kraftd.raft.state import RaftState
 from kraftd.records.batch import BatchView

@@ -117,7 +117,7 @@ class Resignation:
         leader_state = raft.leader_state
         if leader_state is not None:
             successors = tuple(
-                progress.key for progress in leader_state.best_followers(raft.peers.is_connected)
+                follower.key for follower in leader_state.best_followers(raft.peers.is_connected)
             )
             self.changes.become_resigned(now, why, successors)
         elif raft.quorum.is_voter and isinstance(raft.state, Unattached | Prospective | Candidate):

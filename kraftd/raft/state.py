@@ -31,6 +31,7 @@ from kraftd.raft.effects import (
 )
 from kraftd.raft.epoch_states import EpochState, Unattached, check_move, state_name
 from kraftd.raft.events import Handle, Token
+from kraftd.raft.follower_state import FollowerState
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.log_mirror import LogMirror
 from kraftd.raft.peers import Peers
@@ -60,24 +61,6 @@ _EPOCH_ALWAYS_PLAUSIBLE = (1 << 31) - (1 << 24)
 
 _EPOCH_RISE_MAX = 1 << 16
 """How far above our own an epoch may be beyond that."""
-
-
-class FollowerState:
-    """The mutable state of a follower, or of a node that looks for a leader.
-
-    Made anew with each change of state or epoch, but for one from unattached to unattached within an epoch.
-    """
-
-    __slots__ = ("good_connection", "is_seeking_leader", "leader_high_watermark", "pending_truncation")
-
-    def __init__(self) -> None:
-        self.good_connection: int | None = None
-        """The connection of the last good fetch; a pre-vote begins when it closes (D-08)."""
-        self.is_seeking_leader = False
-        """Whether the leader does not answer, so that an observer asks other nodes (OBS-05, OBS-06)."""
-        self.leader_high_watermark: Offset = -1
-        self.pending_truncation: tuple[Token, Offset] | None = None
-        """A truncation that waits for a cold read to find the batch boundary: its token and its offset."""
 
 
 class RaftState:
@@ -306,7 +289,7 @@ class RaftState:
         """Register the peer of a connection; a leader discards what a replaced disk acknowledged (D-06)."""
         self.out.extend(self.peers.identify(connection, peer, outbound=outbound))
         if self.leader_state is not None and self.peers.identity_conflict(peer):
-            self.leader_state.reset_progress(peer.node_id)
+            self.leader_state.reset_follower(peer.node_id)
         if peer.node_id in self.peers.conflicting_voters():
             self.warn(
                 "doubtful_voter",

@@ -189,9 +189,9 @@ def _peers(raft: RaftState, now: Now) -> list[PeerStatus]:
     leader_state = raft.leader_state
     views = []
     for voter in raft.quorum.others:
-        progress = leader_state.follower(voter) if leader_state else None
+        replica = leader_state.follower(voter) if leader_state else None
         note = raft.refusals.get(voter, "")
-        views.append(_peer(raft, voter, progress, now, is_voter=True, note=note))
+        views.append(_peer(raft, voter, replica, now, is_voter=True, note=note))
     observers = (
         sorted(leader_state.active_observers(now.mono_ms), key=lambda observer: observer.key.id)
         if leader_state
@@ -202,17 +202,17 @@ def _peers(raft: RaftState, now: Now) -> list[PeerStatus]:
 
 
 def _peer(
-    raft: RaftState, node_id: NodeId, progress: ReplicaState | None, now: Now, *, is_voter: bool, note: str
+    raft: RaftState, node_id: NodeId, replica: ReplicaState | None, now: Now, *, is_voter: bool, note: str
 ) -> PeerStatus:
     view = PeerStatus(node_id, raft.endpoint(node_id), is_voter, raft.peers.is_connected(node_id), note=note)
-    if progress is None or progress.fetch_at_ms < 0:
+    if replica is None or replica.fetch_at_ms < 0:
         return view
     return msgspec.structs.replace(
         view,
-        fetch_offset=progress.fetch_offset,
-        last_fetch_ms_ago=now.mono_ms - progress.fetch_at_ms,
-        last_fetch_ms=progress.last_fetch_ms,
-        caught_up_ms=progress.caught_up_ms,
+        fetch_offset=replica.fetch_offset,
+        last_fetch_ms_ago=now.mono_ms - replica.fetch_at_ms,
+        last_fetch_ms=replica.last_fetch_ms,
+        caught_up_ms=replica.caught_up_ms,
     )
 
 
@@ -247,7 +247,7 @@ def describe_quorum(
         leader_epoch=raft.epoch,
         high_watermark=leader_state.high_watermark,
         current_voters=tuple(_voter_states(raft, leader_state, now)),
-        observers=tuple(_state(progress) for progress in leader_state.active_observers(now.mono_ms)),
+        observers=tuple(_state(replica) for replica in leader_state.active_observers(now.mono_ms)),
     )
     if version < _NODES_SINCE:
         return _description((_without_directories(partition),), ())
@@ -271,7 +271,7 @@ def _without_directories(
 def _voter_states(
     raft: RaftState, leader_state: LeaderState, now: Now
 ) -> list[m.DescribeQuorumResponseReplicaState]:
-    states = [_state(progress) for progress in leader_state.followers]
+    states = [_state(replica) for replica in leader_state.followers]
     if raft.quorum.is_voter:
         own = m.DescribeQuorumResponseReplicaState(
             raft.me.id, raft.me.directory_id, raft.log.end_offset, now.wall_ms, now.wall_ms
@@ -280,13 +280,13 @@ def _voter_states(
     return sorted(states, key=lambda state: state.replica_id)
 
 
-def _state(progress: ReplicaState) -> m.DescribeQuorumResponseReplicaState:
+def _state(replica: ReplicaState) -> m.DescribeQuorumResponseReplicaState:
     return m.DescribeQuorumResponseReplicaState(
-        progress.key.id,
-        progress.key.directory_id,
-        progress.fetch_offset,
-        progress.last_fetch_ms,
-        progress.caught_up_ms,
+        replica.key.id,
+        replica.key.directory_id,
+        replica.fetch_offset,
+        replica.last_fetch_ms,
+        replica.caught_up_ms,
     )
 
 

@@ -95,6 +95,9 @@ class Timing(msgspec.Struct, frozen=True):
 BEHIND_RECORDS = 10_000
 """A node that has more committed records left to apply lets the others campaign first."""
 
+LONG_BACKOFF_MS = 1_000
+"""Between requests that are not expected to bring anything soon."""
+
 BEHIND_DELAY_MS = 300
 """For how long: enough for their pre-vote and their vote, and less than an election timeout."""
 

@@ -376,7 +376,7 @@ BOUNDARY = (
         "D-06",
         "A leader counts what a voter acknowledged before its disk was replaced by an older one.",
         "tests",
-        ("kraftd.raft.state:RaftState.identify", "self.leader_state.reset_progress(peer.node_id)", "pass"),
+        ("kraftd.raft.state:RaftState.identify", "self.leader_state.reset_follower(peer.node_id)", "pass"),
         where=(
             "tests/stories/test_identity.py::test_what_a_disk_acknowledged_does_not_count_after_it_was_replaced",
         ),

@@ -168,7 +168,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A follower cuts at the leader's end of the last common epoch, even if its own part of it ends before.",
         "tests",
         (
-            "kraftd.raft.follower:FollowerRole._on_diverging",
+            "kraftd.raft.truncation:Truncation.on_diverging",
             "min(ours.offset, theirs.offset) if ours.epoch == theirs.epoch",
             "theirs.offset if ours.epoch == theirs.epoch",
         ),
@@ -198,7 +198,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "If the disk must tell where a batch ends, the cut takes the batch that ends just where it is wanted.",
         "tests",
         (
-            "kraftd.raft.follower:FollowerRole.on_batches_read",
+            "kraftd.raft.truncation:Truncation.on_batches_read",
             "whole = batch.end_offset <= pending_truncation[1]",
             "whole = batch.end_offset < pending_truncation[1]",
         ),

@@ -209,7 +209,7 @@ PROMISES = (
         "What a voter acknowledged on a disk that is gone still counts.",
         "tests",
         (
-            "kraftd.raft.leader_state:LeaderState.reset_progress",
+            "kraftd.raft.leader_state:LeaderState.reset_follower",
             "if self.follower(node_id) is not None:",
             "if False:",
         ),

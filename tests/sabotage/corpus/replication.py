@@ -158,11 +158,11 @@ REPLICATION = (
         "A follower cuts its log below what it knows to be committed, because a leader says so.",
         "tests",
         (
-            "kraftd.raft.follower:FollowerRole._on_diverging",
+            "kraftd.raft.truncation:Truncation.on_diverging",
             "if target < raft.high_watermark:",
             "if False:",
         ),
-        ("kraftd.raft.follower:FollowerRole._truncate", "if end_offset < raft.high_watermark:", "if False:"),
+        ("kraftd.raft.truncation:Truncation._truncate", "if end_offset < raft.high_watermark:", "if False:"),
         where=("tests/stories/test_replication.py",),
     ),
     mutant(
@@ -272,7 +272,7 @@ REPLICATION = (
         "A parked fetch is not answered when the high watermark moves, so followers hear of it half a second late.",
         "tests",
         (
-            "kraftd.raft.leader_state:PendingFetch.wants_high_watermark",
+            "kraftd.raft.purgatory:PendingFetch.wants_high_watermark",
             "return self.high_watermark < min(high_watermark, self.offset)",
             "return False",
         ),
@@ -397,7 +397,7 @@ REPLICATION = (
         "A leader whose log parts from ours below the high watermark ends our process.",
         "tests",
         (
-            "kraftd.raft.follower:FollowerRole._reject_leader",
+            "kraftd.raft.truncation:Truncation._reject_leader",
             "raft.rejection = why",
             "raise ValueError(why)",
         ),

@@ -16,15 +16,9 @@ from kraftd.raft.accumulator import (
     is_too_large,
     size_of,
 )
-from kraftd.raft.leader_state import (
-    ANONYMOUS_MAX,
-    OTHERS_MAX,
-    CheckQuorum,
-    FetchPurgatory,
-    PendingFetch,
-    ReplicaState,
-)
+from kraftd.raft.leader_state import CheckQuorum, ReplicaState
 from kraftd.raft.log_mirror import EpochCache, LogMirror, OpenedLog
+from kraftd.raft.purgatory import PARKED_ANONYMOUS_MAX, PARKED_OBSERVERS_MAX, FetchPurgatory, PendingFetch
 from kraftd.raft.request_manager import RequestKind, RequestManager
 from kraftd.raft.timing import Timing
 from kraftd.raft.voters import Quorum
@@ -317,14 +311,14 @@ def test_one_parked_fetch_a_replica() -> None:
 
 def test_whoever_is_no_follower_parks_as_many_as_there_is_room_for_whatever_ids_it_says() -> None:
     purgatory = FetchPurgatory()
-    for handle in range(ANONYMOUS_MAX):
+    for handle in range(PARKED_ANONYMOUS_MAX):
         assert not purgatory.is_full_for(-1)
         purgatory.park(fetch(handle, replica=-1))
     assert purgatory.is_full_for(-1)
-    for handle in range(ANONYMOUS_MAX, OTHERS_MAX):
+    for handle in range(PARKED_ANONYMOUS_MAX, PARKED_OBSERVERS_MAX):
         assert not purgatory.is_full_for(handle)
         purgatory.park(fetch(handle, replica=handle))
-    assert purgatory.is_full_for(OTHERS_MAX)
+    assert purgatory.is_full_for(PARKED_OBSERVERS_MAX)
 
 
 def test_values_kept_for_the_state_machine_go_with_their_batch() -> None:

@@ -11,7 +11,7 @@ from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Leader, Resigned, Unattached
-from kraftd.raft.leader_state import OTHERS_MAX
+from kraftd.raft.purgatory import PARKED_OBSERVERS_MAX
 from kraftd.raft.rpc import FetchParams
 from kraftd.records.batch import scan
 from kraftd.types import METADATA_TOPIC, METADATA_TOPIC_ID, Election, OffsetAndEpoch, ReplicaKey
@@ -299,7 +299,7 @@ def test_observers_under_however_many_ids_keep_no_follower_from_waiting() -> Non
     """One connection may ask under any number of ids, and each record appended answers all who wait."""
     lone = leader()
     end = lone.raft_node.log.end_offset
-    for replica in range(100, 100 + OTHERS_MAX):
+    for replica in range(100, 100 + PARKED_OBSERVERS_MAX):
         assert lone.ask_fetch(end, lone.epoch, replica=replica, wait_ms=500) is None
     assert lone.ask_fetch(end, lone.epoch, replica=99, wait_ms=500) is not None
     assert lone.ask_fetch(end, lone.epoch, replica=2, wait_ms=500) is None
