@@ -34,7 +34,8 @@ from rich.table import Table
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
 from kraftd.metadata.parts.topics import TOPICS
-from kraftd.records.batch import LENGTH_AT, BatchView
+from kraftd.records.batch import BatchView
+from kraftd.records.batch_header import LENGTH_AT
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
 from kraftd.types import Offset, Uuid

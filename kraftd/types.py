@@ -175,13 +175,15 @@ def no_endpoint_text(text: str) -> str:
 
 REPORTED_BY_OTHERS = "the quorum knows another directory, or a later start, as node "
 """How the reason begins why a voter is not counted, if others told it so. It is kept in the sidecar, and read
-again when an operator makes a node forget it."""
+again when an operator makes a node forget it: its words are a format, and stay."""
 
 FORGET_PEERS = (
     "if nothing was restored or replaced, see kraftctl forget-peers in docs/operations.md (Trouble)"
 )
 """What to do about voters that do not know each other again, for an operator. Texts that hold it tell why no
-leader can be elected; the command line looks for it."""
+leader can be elected; the command line looks for it, in what nodes of other releases say, too: its words
+stay.
+"""
 
 
 class Election(msgspec.Struct, frozen=True):

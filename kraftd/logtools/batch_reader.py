@@ -24,11 +24,12 @@ from kraftd.logtools.errors import UnanswerableError, no_such_path
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.torn import BATCH_BYTES_MAX, begins_batch
 from kraftd.records import names
-from kraftd.records.batch import HEADER_BYTES, LENGTH_AT, BatchView
+from kraftd.records.batch import BatchView
+from kraftd.records.batch_header import HEADER_BYTES, LENGTH_AT, OVERHEAD_BYTES, layout
 from kraftd.records.batch_search import plausible_headers
 from kraftd.types import Epoch, Offset
 
-_OVERHEAD_BYTES = LENGTH_AT + 4
+_PLACE = layout("base_offset", "length", "last_offset_delta")
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -127,11 +128,12 @@ class BatchReader:
         """Step over a batch that nobody wants, by its header alone; false if it is wanted or looks wrong."""
         self._file.seek(self._position)
         header = self._file.read(HEADER_BYTES)
-        size = int.from_bytes(header[8:12], "big", signed=True) + _OVERHEAD_BYTES
-        if len(header) < HEADER_BYTES or not HEADER_BYTES <= size <= end - self._position:
+        if len(header) < HEADER_BYTES:
             return False
-        base = int.from_bytes(header[:8], "big", signed=True)
-        end_offset = base + int.from_bytes(header[23:27], "big", signed=True) + 1
+        base, length, last_delta = _PLACE.unpack_from(header)
+        size, end_offset = length + OVERHEAD_BYTES, base + last_delta + 1
+        if not HEADER_BYTES <= size <= end - self._position:
+            return False
         if base != self._next_offset or not base < end_offset <= from_offset:
             return False
         self._position += size
@@ -199,8 +201,8 @@ def declared_size(head: bytes, position: int, end: int) -> int:
         CorruptBatchError: It is no batch, or (`torn`) the file ends inside it.
     """
     left = end - position
-    size = int.from_bytes(head[LENGTH_AT:_OVERHEAD_BYTES], "big", signed=True) + _OVERHEAD_BYTES
-    if left < _OVERHEAD_BYTES:
+    size = int.from_bytes(head[LENGTH_AT:OVERHEAD_BYTES], "big", signed=True) + OVERHEAD_BYTES
+    if left < OVERHEAD_BYTES:
         reason, torn = f"{left} bytes are left, fewer than a batch begins with", True
     elif not any(head):
         reason, torn = "zeros, where a batch must begin", False

@@ -9,7 +9,7 @@ batch is held back until the next one is there.
     1..100, then a segment 777..                        offsets 101 to 776 are missing
     1 1 1 5 1 1                                         the epoch of one batch is wrong, not those behind it
 
-Entered by `log_reader.read_log`. Not here: what small files say of a whole log (`integrity`).
+Entered by `node_log.read_log`. Not here: what small files say of a whole log (`integrity`).
 """
 
 from collections.abc import Iterator

@@ -13,8 +13,8 @@ import msgspec
 from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.log_reader import read_log
 from kraftd.logtools.node_files import NodeFiles
+from kraftd.logtools.node_log import read_log
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.logtools.quorum_facts import controls_of
 from kraftd.logtools.state import earliest, with_leader

@@ -18,7 +18,7 @@ from kraftd.records import meta_properties, names, partition_metadata
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.storage.bootstrap import read_bootstrap
 from kraftd.storage.disk import Disk
-from kraftd.storage.election_store import examine
+from kraftd.storage.election_store import judge_election
 from kraftd.storage.filesystem import FileSystem
 from kraftd.storage.log import Log
 from kraftd.storage.presence import lost_log
@@ -149,9 +149,9 @@ class _Inspector:
     def _at_segments(self) -> None:
         quorum_state = self._log_path / names.QUORUM_STATE
         local_state = self._state.local_state if self._state is not None else None
-        finding = examine(quorum_state, self._disk.read_file(quorum_state), local_state)
+        finding = judge_election(quorum_state, self._disk.read_file(quorum_state), local_state)
         recovery_point = (
-            self._state.recovery_point if self._state is not None and not finding.foreign else None
+            self._state.recovery_point if self._state is not None and not finding.written_elsewhere else None
         )
         log, report = Log.open(self._disk, self._log_path, recovery_point=recovery_point, read_only=True)
         try:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kraftd.logtools.batch_reader import Batch
-from kraftd.logtools.log_reader import read_log
 from kraftd.logtools.node_files import NodeFiles
+from kraftd.logtools.node_log import read_log
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.snapshot_reader import read_snapshot
 from kraftd.records import names

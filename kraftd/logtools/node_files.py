@@ -5,7 +5,7 @@ snapshot, or a folder above several nodes; `find_log` wants exactly one, `find_f
 patterns. What is missing or cannot be read is a `Problem` of that node, never an exception: the rest of the
 directory is still worth reading. A running node's directory can be described; nothing is locked.
 
-Not here: the batches (`log_reader`), and whether an export is what was exported (`manifest`).
+Not here: the batches (`node_log`), and whether an export is what was exported (`manifest`).
 """
 
 import glob

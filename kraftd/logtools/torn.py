@@ -9,20 +9,18 @@ Only judges: what is torn is cut by a node at its start (`kraftd.storage.recover
 Follows: the largest batch of a metadata log in Kafka, `KafkaRaftClient.MAX_BATCH_SIZE_BYTES`.
 """
 
-import struct
 from typing import Final
 
 from kraftd.errors import MalformedError
-from kraftd.records.batch import HEADER_BYTES
+from kraftd.records.batch_header import FIELDS, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, UNSUPPORTED, layout
 from kraftd.serde.varint import read_zigzag
 from kraftd.types import Epoch, Offset
 
 BATCH_BYTES_MAX: Final = 8 << 20
 
-_OFFSET: Final = struct.Struct(">q")
-_MAGIC: Final = 2
-_FOREIGN_BITS: Final = 0x0F
 _RECORD_BYTES_MIN: Final = 6
+_FIELDS: Final = {name: layout(name) for name, _ in FIELDS}
+_OFFSET: Final = _FIELDS["base_offset"]
 
 
 def begins_batch(data: bytes, offset: Offset, epoch: Epoch) -> bool:
@@ -33,21 +31,22 @@ def begins_batch(data: bytes, offset: Offset, epoch: Epoch) -> bool:
         offset: The end of the batch before.
         epoch: Of the batch before, or the lowest that there can be.
     """
-    if not _OFFSET.pack(offset).startswith(data[:8]):
+    if not _OFFSET.pack(offset).startswith(data[: _OFFSET.size]):
         return False
     return _header_fits(data, epoch) and (len(data) <= HEADER_BYTES or _records_are_cut(data))
 
 
 def _header_fits(data: bytes, epoch: Epoch) -> bool:
     """Whether the fields that are there can be those of a batch; nothing is said of those that are cut."""
-    length = _number(data, 8, 12)
-    last_delta, count = _number(data, 23, 27), _number(data, 57, 61)
-    found_epoch, magic, attributes = _number(data, 12, 16), _number(data, 16, 17), _number(data, 21, 23)
+    length = _field(data, "length")
+    last_delta, count = _field(data, "last_offset_delta"), _field(data, "record_count")
+    found_epoch, magic, attributes = _field(data, "epoch"), _field(data, "magic"), _field(data, "attributes")
+    size = None if length is None else length + OVERHEAD_BYTES
     return not (
-        (length is not None and not max(HEADER_BYTES, len(data) + 1) <= length + 12 <= BATCH_BYTES_MAX)
+        (size is not None and not max(HEADER_BYTES, len(data) + 1) <= size <= BATCH_BYTES_MAX)
         or (found_epoch is not None and found_epoch < epoch)
-        or (magic is not None and magic != _MAGIC)
-        or (attributes is not None and attributes & _FOREIGN_BITS)
+        or (magic is not None and magic != MAGIC)
+        or (attributes is not None and attributes & UNSUPPORTED)
         or (last_delta is not None and last_delta < 0)
         or (count is not None and last_delta is not None and count != last_delta + 1)
     )
@@ -55,7 +54,7 @@ def _header_fits(data: bytes, epoch: Epoch) -> bool:
 
 def _records_are_cut(data: bytes) -> bool:
     """Whether the records go on to the end of the bytes, and further."""
-    count = _number(data, 57, 61) or 0
+    count = _field(data, "record_count") or 0
     position = HEADER_BYTES
     try:
         for _ in range(count):
@@ -70,6 +69,7 @@ def _records_are_cut(data: bytes) -> bool:
     return False
 
 
-def _number(data: bytes, start: int, end: int) -> int | None:
+def _field(data: bytes, name: str) -> int | None:
     """A field of the header; None where the bytes end before it does."""
-    return int.from_bytes(data[start:end], "big", signed=True) if len(data) >= end else None
+    field = _FIELDS[name]
+    return int(field.unpack_from(data)[0]) if len(data) >= field.size else None

@@ -19,8 +19,8 @@ from kraftd.logtools.batch_reader import Batch, reason_of
 from kraftd.logtools.comparison import BatchKeys, LogComparison, clusters_among, compare
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.integrity import Finding, examine
-from kraftd.logtools.log_reader import read_log
 from kraftd.logtools.node_files import LogFile, NodeFiles, describe
+from kraftd.logtools.node_log import read_log
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.quorum_facts import QuorumFacts, controls_of
 from kraftd.logtools.state import State, load_snapshot

@@ -40,7 +40,7 @@ from kraftd.types import NEVER_MS, NO_NODE, Now
 _NOT_WHOLE = "this node is not whole"
 
 TAKEN_FOR_ANOTHER = "it knows another directory, or a later start, under this id"
-"""The reason of a refusal by a voter that knows another identity under our id."""
+"""The reason of a refusal by a voter that knows another identity under our id; `status` looks for it."""
 
 
 class Elections:

@@ -5,6 +5,7 @@ imports from its own line and from those below it:
 
     batch_search                        where the next batch begins, behind bytes that are none
     batch  committed                    a batch: written, walked, checked; one that is committed
+    batch_header                        the fields of its header, for all readers
     frame  control                      the frame around every record; the records of the quorum itself
     body_codecs                         the codec of a record's body, by kind and version
     bodies  messages                    generated: those codecs; the records as classes

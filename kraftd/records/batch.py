@@ -8,34 +8,35 @@ Follows Kafka's `DefaultRecordBatch`. Differs from it: a batch that the metadata
 never holds (compressed, another magic, log-append time) is refused as corrupt, with the reason.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from struct import Struct
 
 import msgspec
 from crc32c import crc32c
 
 from kraftd.errors import CorruptBatchError, MalformedError
+from kraftd.records.batch_header import (
+    CONTROL,
+    CRC_FROM,
+    FIELDS,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    OVERHEAD_BYTES,
+    TRANSACTIONAL,
+    layout,
+    why_illegal,
+)
 from kraftd.serde.varint import encode_zigzag, read_uvarint, read_zigzag, read_zigzag_long
 from kraftd.types import Epoch, Offset
 
-HEADER_BYTES = 61
-LENGTH_AT = 8
-"""Where a batch says how long it is."""
-
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_HEAD = struct.Struct(">qiibI")
-_TAIL = struct.Struct(">hiqqqhii")
-_LENGTH = struct.Struct(">i")
-_CONTROL_KEY = struct.Struct(">hh")
-
-_OVERHEAD_BYTES = 12
-_CRC_FROM = 21
-_MAGIC = 2
-_COMPRESSION = 0x07
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
+_UNCHECKED = Struct(">" + "".join(code for _, code in FIELDS[:5]))
+"""The fields up to the checksum, as they are written."""
+_CHECKED = Struct(">" + "".join(code for _, code in FIELDS[5:]))
+"""Those that the checksum covers."""
+_LENGTH = layout("length")
+_CONTROL_KEY = Struct(">hh")
 
 
 class RecordView(msgspec.Struct, frozen=True, gc=False):
@@ -58,7 +59,7 @@ def encode_batch(base_offset: Offset, epoch: Epoch, timestamp_ms: int, values: S
         parts[at + 1] = value
         at += 2
     parts[at] = b"\0"
-    return _seal(base_offset, epoch, 0, timestamp_ms, len(values), parts)
+    return _with_header(base_offset, epoch, 0, timestamp_ms, len(values), parts)
 
 
 def encode_control_batch(
@@ -70,7 +71,7 @@ def encode_control_batch(
         middle = b"\0\0" + encode_zigzag(delta) + b"\x08" + _CONTROL_KEY.pack(0, control_type)
         middle += encode_zigzag(len(body))
         parts += (encode_zigzag(len(middle) + len(body) + 1), middle, body, b"\0")
-    return _seal(base_offset, epoch, _CONTROL, timestamp_ms, len(records), parts)
+    return _with_header(base_offset, epoch, CONTROL, timestamp_ms, len(records), parts)
 
 
 def scan(buffer: bytes | memoryview, position: int = 0, *, path: str = "") -> Iterator["BatchView"]:
@@ -166,8 +167,8 @@ class BatchView:
             self.producer_epoch,
             self.base_sequence,
             self.record_count,
-        ) = _HEADER.unpack_from(view, position)
-        self.size_bytes = size_bytes = length + _OVERHEAD_BYTES
+        ) = HEADER.unpack_from(view, position)
+        self.size_bytes = size_bytes = length + OVERHEAD_BYTES
         if not HEADER_BYTES <= size_bytes <= left:
             raise self._cut_off(view, left)
         self.base_offset = base_offset
@@ -192,12 +193,12 @@ class BatchView:
     @property
     def is_control(self) -> bool:
         """Whether the quorum itself wrote it."""
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def is_transactional(self) -> bool:
         """Whether a data transaction wrote it; never in the metadata log."""
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     def check(self) -> None:
         """Prove the checksum, and that this is a batch of the kind that a metadata log holds.
@@ -205,9 +206,9 @@ class BatchView:
         Raises:
             CorruptBatchError: Either does not hold.
         """
-        reason = self._misfit()
+        reason = why_illegal(self)
         if reason is None:
-            found = crc32c(self._buffer[self.position + _CRC_FROM : self.position + self.size_bytes])
+            found = crc32c(self._buffer[self.position + CRC_FROM : self.position + self.size_bytes])
             if found == self.crc:
                 return
             reason = f"the checksum is {self.crc:08x}, the bytes have {found:08x}"
@@ -248,25 +249,12 @@ class BatchView:
             raise self._corrupt(f"{len(data) - at} bytes follow the last record")
         return out
 
-    def _misfit(self) -> str | None:
-        if self.magic != _MAGIC:
-            return f"magic {self.magic} is not the metadata log's {_MAGIC}"
-        if self.attributes & _COMPRESSION:
-            return f"compression {self.attributes & _COMPRESSION}, which a metadata log does not have"
-        if self.attributes & _LOG_APPEND_TIME:
-            return "log-append time, which a metadata log does not have"
-        if self.record_count < 1 or self.last_offset_delta != self.record_count - 1:
-            return f"{self.record_count} records up to offset +{self.last_offset_delta}"
-        if self.base_offset < 0 or self.epoch < 0:
-            return f"base offset {self.base_offset} and epoch {self.epoch} must not be negative"
-        return None
-
     def _cut_off(self, view: memoryview, left: int) -> CorruptBatchError:
         """Why the bytes that are left do not hold a whole batch."""
-        if left < _OVERHEAD_BYTES:
+        if left < OVERHEAD_BYTES:
             return self._corrupt(f"{left} bytes are left, fewer than a batch begins with", torn=True)
-        (length,) = _LENGTH.unpack_from(view, self.position + LENGTH_AT)
-        size_bytes = length + _OVERHEAD_BYTES
+        (length,) = _LENGTH.unpack_from(view, self.position)
+        size_bytes = length + OVERHEAD_BYTES
         if size_bytes < HEADER_BYTES:
             return self._corrupt(f"the batch claims {size_bytes} bytes, fewer than its header")
         return self._corrupt(f"the batch claims {size_bytes} bytes, {left} are left", torn=True)
@@ -283,15 +271,15 @@ def _prefix(delta: int, value_bytes: int) -> bytes:
     return before + encode_zigzag(len(middle) + value_bytes + 1) + middle
 
 
-def _seal(
+def _with_header(
     base_offset: Offset, epoch: Epoch, attributes: int, timestamp_ms: int, count: int, parts: list[bytes]
 ) -> bytes:
     """Put the header before the records; the first part is its place."""
     if not count:
         raise ValueError("a batch holds at least one record")
-    parts[0] = _TAIL.pack(attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
+    parts[0] = _CHECKED.pack(attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
     rest = b"".join(parts)
-    return _HEAD.pack(base_offset, len(rest) + 9, epoch, _MAGIC, crc32c(rest)) + rest
+    return _UNCHECKED.pack(base_offset, len(rest) + 9, epoch, MAGIC, crc32c(rest)) + rest
 
 
 @lru_cache(maxsize=16384)

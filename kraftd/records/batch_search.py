@@ -8,20 +8,32 @@ Entered by `plausible_headers`; all readers of damaged logs do: the recovery, th
 Not here: whether the batch there is good, and whether it belongs into this log.
 """
 
-import struct
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from kraftd.records.batch import HEADER_BYTES, LENGTH_AT
+from kraftd.records.batch_header import (
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    OVERHEAD_BYTES,
+    layout,
+    why_illegal,
+)
 
 WINDOW_BYTES = 1 << 20
 
-_HEADER = struct.Struct(">qiibIhi30xi")
-_OVERHEAD_BYTES = LENGTH_AT + 4
-_MAGIC = 2
-_MAGIC_BYTE = bytes([_MAGIC])
-_MAGIC_AT = 16
-_FOREIGN_BITS = 0x0F
-"""Compression and log-append time, which a metadata log does not have."""
+_HEADER = layout("base_offset", "length", "epoch", "magic", "attributes", "last_offset_delta", "record_count")
+_MAGIC_BYTE = bytes([MAGIC])
+
+
+class _Header(NamedTuple):
+    base_offset: int
+    length: int
+    epoch: int
+    magic: int
+    attributes: int
+    last_offset_delta: int
+    record_count: int
 
 
 def plausible_headers(
@@ -40,25 +52,16 @@ def plausible_headers(
     while position + HEADER_BYTES <= end:
         window = read(min(WINDOW_BYTES, end - position), position)
         last = len(window) - HEADER_BYTES
-        at = window.find(_MAGIC_BYTE, _MAGIC_AT) - _MAGIC_AT
+        at = window.find(_MAGIC_BYTE, MAGIC_AT) - MAGIC_AT
         while 0 <= at <= last:
             if _is_plausible(window, at, end - position - at):
                 yield position + at, window[at : at + HEADER_BYTES]
-            at = window.find(_MAGIC_BYTE, at + _MAGIC_AT + 1) - _MAGIC_AT
+            at = window.find(_MAGIC_BYTE, at + MAGIC_AT + 1) - MAGIC_AT
         if last < 0:
             return  # the file has become shorter meanwhile
         position += last + 1
 
 
 def _is_plausible(window: bytes, at: int, room_bytes: int) -> bool:
-    base_offset, length, epoch, magic, _, attributes, last_delta, record_count = _HEADER.unpack_from(
-        window, at
-    )
-    return (
-        magic == _MAGIC
-        and HEADER_BYTES <= length + _OVERHEAD_BYTES <= room_bytes
-        and base_offset >= 0
-        and epoch >= 0
-        and not attributes & _FOREIGN_BITS
-        and 0 < record_count == last_delta + 1
-    )
+    header = _Header._make(_HEADER.unpack_from(window, at))
+    return HEADER_BYTES <= header.length + OVERHEAD_BYTES <= room_bytes and why_illegal(header) is None

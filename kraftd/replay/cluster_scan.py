@@ -21,10 +21,11 @@ from kraftd.logtools.manifest import MANIFEST
 from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.records.batch import scan
+from kraftd.records.batch_header import CONTROL
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage, VotersRecord
 from kraftd.replay.node_problems import problems_of, sound_count
-from kraftd.replay.source.headers import CONTROL_BIT, Headers, empty, mapped, packed_keys, scan_segment
+from kraftd.replay.source.headers import Headers, empty, mapped, packed_keys, scan_segment
 from kraftd.types import Epoch, EpochEntry, NodeId, Offset
 
 
@@ -235,7 +236,7 @@ def _control_records(node: NodeFiles, log: Headers) -> tuple[tuple[LeaderRecord,
     """Read leaders and voter sets out of a node's control batches, and the voters of its snapshots."""
     leader_records: list[LeaderRecord] = []
     voter_sets: list[VotersAt] = []
-    control = log[log["attributes"] & CONTROL_BIT != 0]
+    control = log[log["attributes"] & CONTROL != 0]
     for snapshot in (
         file for file in node.snapshots if not len(log) or file.base_offset <= log["base_offset"][0]
     ):

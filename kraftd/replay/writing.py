@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from kraftd.logtools.problem import Problem, ProblemKind
+from kraftd.records.batch_header import CONTROL
 from kraftd.replay.schemas import TABLES
 from kraftd.replay.source.columns import TIME
 from kraftd.replay.source.decode import Decoder
-from kraftd.replay.source.headers import CONTROL_BIT, Headers, mapped, read_headers
+from kraftd.replay.source.headers import Headers, mapped, read_headers
 from kraftd.replay.source.lockstep import PADDING
 from kraftd.replay.source.pieces import Piece
 from kraftd.replay.source.spans import is_time
@@ -126,7 +127,7 @@ def _batch_rows(piece: Piece, headers: Headers) -> pa.RecordBatch:
         "epoch": pa.array(headers["epoch"]),
         "timestamp": pa.array(np.where(is_time(times), times, 0) * 1000, mask=~is_time(times)).cast(TIME),
         "records": pa.array(headers["record_count"]),
-        "is_control": pa.array(headers["attributes"] & CONTROL_BIT != 0),
+        "is_control": pa.array(headers["attributes"] & CONTROL != 0),
         "crc": pa.array(headers["crc"].astype(np.int64)),
         "crc_ok": pa.array(headers["whole"]),
     }

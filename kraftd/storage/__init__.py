@@ -7,6 +7,7 @@ those below it:
 
     formatting  forgetting          before the first start; making stopped nodes forget the other voters
     node_directory                  all that one node keeps on disk; opened in the order that keeps promises
+    opening                         its steps, file by file
     log                             the log: appended to, flushed, truncated, read by offset
     recovery  log_scan  log_reader  a start: torn ends cut, damage told from them; batches read back
     election_store  presence        `quorum-state`; is the directory still ours

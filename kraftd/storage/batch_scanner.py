@@ -10,7 +10,8 @@ from pathlib import Path
 from crc32c import crc32c
 
 from kraftd.errors import CorruptBatchError
-from kraftd.records.batch import HEADER_BYTES, scan
+from kraftd.records.batch import scan
+from kraftd.records.batch_header import HEADER_BYTES
 from kraftd.storage.disk import Disk
 from kraftd.storage.segment import Head, head_at
 

@@ -33,7 +33,7 @@ class ElectionFinding(msgspec.Struct, frozen=True):
     """The election to start from. With amnesia: the highest epoch known, no leader and no vote."""
     checksum: int
     """The checksum of the file as it is; ABSENT if there is no file."""
-    foreign: bool = False
+    written_elsewhere: bool = False
     """Whether another program wrote it since; then the log's flushed offset is unknown, too."""
     amnesia: str = ""
     """Why promises may have been forgotten; empty if they were not."""
@@ -44,7 +44,7 @@ def checksum_of(data: bytes | None) -> int:
     return ABSENT if data is None else crc32c(data)
 
 
-def examine(path: Path, data: bytes | None, local_state: LocalState | None) -> ElectionFinding:
+def judge_election(path: Path, data: bytes | None, local_state: LocalState | None) -> ElectionFinding:
     """Compare an election file with what the sidecar, if there is one, knows of it (D-05). Returns the
     finding.
     """
@@ -66,12 +66,12 @@ def examine(path: Path, data: bytes | None, local_state: LocalState | None) -> E
     continued = _continued(known, election) if known is not None else None
     if is_expected:
         return ElectionFinding(
-            continued or election, checksum, foreign=local_state is None and data is not None
+            continued or election, checksum, written_elsewhere=local_state is None and data is not None
         )
     if election.epoch > known_epoch:
-        return ElectionFinding(election, checksum, foreign=True)
+        return ElectionFinding(election, checksum, written_elsewhere=True)
     if continued is not None and data is not None and quorum_state.is_as_written(data):
-        return ElectionFinding(continued, checksum, foreign=True)
+        return ElectionFinding(continued, checksum, written_elsewhere=True)
     lost = "is gone" if data is None else f"says epoch {election.epoch} in bytes that were not written here"
     return ElectionFinding(
         Election(epoch=known_epoch),

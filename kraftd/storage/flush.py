@@ -27,7 +27,7 @@ class RecoveryPointStore(Protocol):
         """The file that a flush job syncs to make the recovery point durable."""
 
     @property
-    def mark(self) -> int:
+    def unsynced_sequence(self) -> int:
         """The number of the state that is written but not synced; 0 if all is synced."""
 
     def raise_recovery_point(self, at: OffsetAndEpoch) -> None:
@@ -36,7 +36,7 @@ class RecoveryPointStore(Protocol):
     def lower_recovery_point(self, at: OffsetAndEpoch) -> None:
         """Write a lower recovery point; durable on return."""
 
-    def synced(self, mark: int) -> None:
+    def synced(self, sequence: int) -> None:
         """Record that the state with this number is durable now."""
 
     def sync(self) -> None:
@@ -55,7 +55,7 @@ class FlushJob:
         "end_offset",
         "finished",
         "generation",
-        "recovery_point_mark",
+        "recovery_point_sequence",
     )
 
     def __init__(
@@ -67,7 +67,7 @@ class FlushJob:
         files: Sequence[tuple[int, Path]],
         directory: Path | None,
         recovery_point_file: tuple[int, Path] | None,
-        recovery_point_mark: int,
+        recovery_point_sequence: int,
     ) -> None:
         self._disk = disk
         self._files = files
@@ -76,7 +76,7 @@ class FlushJob:
         self.generation = generation
         self.end_offset = end_offset
         self.end_epoch = end_epoch
-        self.recovery_point_mark = recovery_point_mark
+        self.recovery_point_sequence = recovery_point_sequence
         """The number of the sidecar's state that this job makes durable; 0 for none."""
         self.finished = False
         """Whether `run` is over. A truncation must not begin before (D-03)."""

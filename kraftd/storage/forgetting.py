@@ -21,8 +21,8 @@ from kraftd.errors import MalformedError, StorageError
 from kraftd.records import meta_properties, names
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import FileSystem
-from kraftd.storage.node_directory import take_lock
-from kraftd.storage.sidecar import LocalState, Sidecar, load_durable_sidecar
+from kraftd.storage.opening import take_lock
+from kraftd.storage.sidecar import REASON_SEPARATOR, LocalState, Sidecar, load_durable_sidecar
 from kraftd.types import NO_NODE, REPORTED_BY_OTHERS, HealthKind, NodeId, PeerIdentity
 
 
@@ -82,5 +82,6 @@ def _forget(path: Path, node_id: NodeId, sidecar: Sidecar) -> Forgotten:
 def _is_reported_by_others_only(local_state: LocalState) -> bool:
     """Whether only other nodes have reported the amnesia: several reasons are kept as one text."""
     return local_state.health == HealthKind.AMNESIA and all(
-        reason.startswith(REPORTED_BY_OTHERS) and "; " not in reason for reason in local_state.reasons
+        reason.startswith(REPORTED_BY_OTHERS) and REASON_SEPARATOR not in reason
+        for reason in local_state.reasons
     )

@@ -24,7 +24,7 @@ What a crash can leave
 *While appending.* Any part of what lies above the flushed offset may be missing, zero, or garbage, in
 any order. The next opening finds a bad batch at or above the recovery point and cuts there.
 
-*While rolling.* The closed segment may lack its unflushed end, while the new file exists (its name was made
+*While rolling.* The sealed segment may lack its unflushed end, while the new file exists (its name was made
 durable at once). Then there is a gap above the recovery point: the new segment is removed. Or the new file
 does not exist yet. Index files may be of any size and content; they are made anew.
 
@@ -316,8 +316,8 @@ class Log:
             for segment in self._segments
             if segment.end_offset > self.flushed_offset
         ]
-        recovery_points = self._recovery_points
-        mark = recovery_points.mark if recovery_points is not None and sync_recovery_point else 0
+        recovery_points = self._recovery_points if sync_recovery_point else None
+        sequence = recovery_points.unsynced_sequence if recovery_points is not None else 0
         self._job = FlushJob(
             self._disk,
             self.generation,
@@ -325,8 +325,8 @@ class Log:
             self.last_record_epoch,
             dirty,
             self._directory if self._names_dirty else None,
-            recovery_points.file if recovery_points is not None and mark else None,
-            mark,
+            recovery_points.file if recovery_points is not None and sequence else None,
+            sequence,
         )
         self._names_dirty = False
         return self._job
@@ -339,8 +339,8 @@ class Log:
         if not job.finished:
             raise InvariantError("a flush was reported done that has not run")
         recovery_points = self._recovery_points
-        if recovery_points is not None and job.recovery_point_mark:
-            recovery_points.synced(job.recovery_point_mark)
+        if recovery_points is not None and job.recovery_point_sequence:
+            recovery_points.synced(job.recovery_point_sequence)
         if job.generation == self.generation and job.end_offset > self.flushed_offset:
             self.flushed_offset = job.end_offset
             if recovery_points is not None:
@@ -474,11 +474,11 @@ class Log:
         if self._epochs.entries != checkpoint_epochs:
             self._epochs.save()
         for segment in self._segments[:-1]:
-            write_sealed(self._disk, segment.path, segment.closed_index())
+            write_sealed(self._disk, segment.path, segment.sealed_index())
         last = self._segments[-1] if self._segments else None
         if last is None or last.end_offset != self.end_offset or last.ends_in_damage:
             if last is not None:
-                write_sealed(self._disk, last.path, last.closed_index())
+                write_sealed(self._disk, last.path, last.sealed_index())
             self._add_segment(self.end_offset)
         else:
             last.activate(self._disk, self._limits.index_bytes)

@@ -121,8 +121,8 @@ class ReaderView:
         for part in reversed(self._segments):
             if part.end_offset != end_offset or max_bytes <= 0:
                 break
-            run_start = part.holes[-1].end_position if part.holes else 0
-            start = max(part.entries.boundary_before(max(part.size_bytes - max_bytes, 0)), run_start)
+            sound_start = part.holes[-1].end_position if part.holes else 0
+            start = max(part.entries.boundary_before(max(part.size_bytes - max_bytes, 0)), sound_start)
             data = self._disk.read(part.handle, part.size_bytes - start, start, part.path)
             newest[:0] = _split(data)
             if start > 0:
@@ -212,7 +212,7 @@ class ReaderView:
         """Return the position of the batch that holds `offset`, and its head."""
         base, position = part.entries.entry_before(offset - part.base_offset)
         next_offset = part.base_offset + base
-        limit = self._run_end(part, position)
+        limit = self._sound_end(part, position)
         window, start = b"", position
         while position + HEAD_BYTES <= limit:
             if position - start + HEAD_BYTES > len(window):
@@ -233,11 +233,11 @@ class ReaderView:
 
     def _end_of(self, part: _CapturedSegment, position: int, first_bytes: int, max_bytes: int) -> int:
         """Return the last batch boundary at or before `position + max_bytes`, at least one batch further."""
-        run_end = self._run_end(part, position)
-        limit = min(position + max_bytes, run_end)
-        if limit == run_end:
+        sound_end = self._sound_end(part, position)
+        limit = min(position + max_bytes, sound_end)
+        if limit == sound_end:
             return limit
-        end = min(max(position + first_bytes, part.entries.boundary_before(limit)), run_end)
+        end = min(max(position + first_bytes, part.entries.boundary_before(limit)), sound_end)
         window = self._disk.read_around(part.handle, max(limit - end, 0), end, part.path)
         walked = 0
         while walked + HEAD_BYTES <= len(window):
@@ -247,7 +247,7 @@ class ReaderView:
             walked += size_bytes
         return end + walked
 
-    def _run_end(self, part: _CapturedSegment, position: int) -> int:
+    def _sound_end(self, part: _CapturedSegment, position: int) -> int:
         """Return where the sound bytes that hold `position` end."""
         return next((h.position for h in part.holes if h.position >= position), part.size_bytes)
 
@@ -266,7 +266,7 @@ class ReaderView:
             return None
         base, position = part.entries.entry_before(offset - part.base_offset)
         next_offset = part.base_offset + base
-        end = self._run_end(part, position)
+        end = self._sound_end(part, position)
         reason = ""
         try:
             for head, _ in sound_batches(self._disk, part.handle, part.path, position, end):

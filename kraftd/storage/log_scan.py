@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from kraftd.errors import CorruptBatchError, StorageError
 from kraftd.records import names
-from kraftd.records.batch import HEADER_BYTES
+from kraftd.records.batch_header import HEADER_BYTES
 from kraftd.records.batch_search import plausible_headers
 from kraftd.records.epoch_checkpoint import epoch_of
 from kraftd.storage.batch_scanner import fingerprint, sound_batches

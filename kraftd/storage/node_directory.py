@@ -9,7 +9,8 @@ what makes a start pointless is an error.
 A crash while opening leaves a directory that opens the same way again: the metadata directory is created
 before its `partition.metadata`, the sidecar is created whole, and every later step only adds to it.
 
-Not here: formatting (`formatting`), reading without changing anything (`kraftd.logtools.inspection`).
+Not here: the steps of an opening (`opening`), formatting (`formatting`), reading without changing anything
+(`kraftd.logtools.inspection`).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,27 +19,25 @@ from pathlib import Path
 
 import msgspec
 
-from kraftd.errors import MalformedError, StorageError
-from kraftd.records import meta_properties, names, partition_metadata
+from kraftd.errors import StorageError
+from kraftd.records import names
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.storage.bootstrap import read_bootstrap
 from kraftd.storage.disk import Disk
-from kraftd.storage.election_store import ElectionFinding, ElectionStore, examine
-from kraftd.storage.filesystem import Access, FileSystem
+from kraftd.storage.election_store import ElectionFinding, ElectionStore
+from kraftd.storage.filesystem import FileSystem
 from kraftd.storage.log import Log, LogConfig, OpenReport
+from kraftd.storage.opening import (
+    FORMAT_OR_MOUNT,
+    identify,
+    open_sidecar,
+    prepare_log_directory,
+    record_incomplete_copy,
+    take_lock,
+)
 from kraftd.storage.presence import PresenceCheck, lost_log
-from kraftd.storage.sidecar import (
-    REASON_CHARACTERS_MAX,
-    Sidecar,
-    load_durable_sidecar,
-    read_sidecar,
-    remember_peer,
-)
-from kraftd.types import METADATA_TOPIC_ID, Election, HealthKind, NodeId, PeerIdentity, Uuid, uuid_text
-
-_FORMAT_OR_MOUNT = (
-    "run `kraftctl format` for a new node; if one ran here, its disk is not mounted, or what was here is lost"
-)
+from kraftd.storage.sidecar import Sidecar, bounded, read_sidecar, remember_peer
+from kraftd.types import Election, HealthKind, NodeId, PeerIdentity, Uuid
 
 
 class NodeDirectory:
@@ -106,7 +105,7 @@ class NodeDirectory:
         """
         disk = Disk(fs)
         if not fs.is_directory(path):
-            raise StorageError(f"{path}: no such directory: {_FORMAT_OR_MOUNT}")
+            raise StorageError(f"{path}: no such directory: {FORMAT_OR_MOUNT}")
         for other in other_log_dirs:
             if other != path and fs.is_directory(other / names.LOG_DIRECTORY):
                 raise StorageError(
@@ -119,16 +118,16 @@ class NodeDirectory:
             # Names that a killed process left can be seen but may not be durable: those of the sidecar and
             # the log directory.
             disk.sync_directory(path)
-            properties = _identify(disk, path, node_id, cluster_id, random_uuid)
+            properties = identify(disk, path, node_id, cluster_id, random_uuid)
             log_path = path / names.LOG_DIRECTORY
             gone = lost_log(disk, path, read_sidecar(disk, path / names.SIDECAR).state)
             if gone:
                 raise StorageError(gone)
-            _prepare_log_directory(disk, log_path)
-            finding, sidecar, warnings = _open_sidecar(disk, path)
+            prepare_log_directory(disk, log_path)
+            finding, sidecar, warnings = open_sidecar(disk, path)
             undo.callback(sidecar.close, sync=False)
-            if finding.foreign:
-                _record_incomplete_copy(disk, log_path, sidecar)
+            if finding.written_elsewhere:
+                record_incomplete_copy(disk, log_path, sidecar)
             log, report = Log.open(disk, log_path, recovery_points=sidecar, config=config)
             undo.callback(log.abandon)
             if log.start_offset > 0:
@@ -166,7 +165,7 @@ class NodeDirectory:
         # Node 3 is wiped and formatted again: it has no records and no election file, like a new node.
         # It stays uninitialized, also over a restart, until it has given a vote or has flushed records.
         empty = finding.checksum < 0 and self.log.end_offset == 0 and not self.report.damage
-        was_uninitialized = remembered.health == HealthKind.UNINITIALIZED and not finding.foreign
+        was_uninitialized = remembered.health == HealthKind.UNINITIALIZED and not finding.written_elsewhere
         self.uninitialized = not reasons and (empty or was_uninitialized)
         kept = HealthKind.UNINITIALIZED if self.uninitialized else HealthKind.WHOLE
         self._sidecar.save_twice(
@@ -178,7 +177,7 @@ class NodeDirectory:
                 election=election,
                 start_counter=remembered.start_counter + 1,
                 health=HealthKind.AMNESIA if self.amnesia else kept,
-                reasons=_bounded(self.amnesia),
+                reasons=bounded(self.amnesia),
             )
         )
 
@@ -237,7 +236,7 @@ class NodeDirectory:
         """Write durably whether this node's promises can be relied on: `RememberStateHealth`."""
         local_state = self._sidecar.local_state
         self._sidecar.save_twice(
-            msgspec.structs.replace(local_state, health=health, reasons=_bounded(reasons))
+            msgspec.structs.replace(local_state, health=health, reasons=bounded(reasons))
         )
 
     # -- the end -------------------------------------------------------------------------------
@@ -262,119 +261,6 @@ class NodeDirectory:
         self.disk.close(self._lock)
 
 
-def take_lock(disk: Disk, path: Path) -> int:
-    """Lock a directory against all other processes (LOG-19). Returns the lock's handle.
-
-    Raises:
-        StorageError: Another process holds it.
-    """
-    lock_path = path / names.LOCK
-    handle = disk.open(lock_path, Access.CREATE)
-    if not disk.fs.lock(handle):
-        disk.close(handle)
-        raise StorageError(
-            f"{lock_path}: another process holds it: stop that one, or give this one a directory of its own"
-        )
-    return handle
-
-
-def _identify(
-    disk: Disk, path: Path, node_id: NodeId, cluster_id: str | None, random_uuid: Callable[[], Uuid]
-) -> MetaProperties:
-    """Read the ids of this directory; give it a directory id if it has none."""
-    file = path / names.META_PROPERTIES
-    data = disk.read_file(file)
-    if data is None:
-        raise StorageError(f"{path}: is not formatted (no {file.name}): {_FORMAT_OR_MOUNT}")
-    try:
-        properties = meta_properties.decode(data)
-    except MalformedError as error:
-        raise StorageError(f"{file}: {error}: restore the file, or format the directory anew") from error
-    if properties.node_id != node_id:
-        raise StorageError(
-            f"{file}: belongs to node {properties.node_id}, not to node {node_id}: "
-            "correct node.id or metadata.log.dir"
-        )
-    if cluster_id is not None and properties.cluster_id != cluster_id:
-        raise StorageError(
-            f"{file}: belongs to cluster {properties.cluster_id}, not to {cluster_id}: "
-            "correct metadata.log.dir"
-        )
-    if properties.directory_id is None:
-        properties = MetaProperties(properties.cluster_id, node_id, random_uuid())
-        disk.replace(file, meta_properties.encode(properties))
-    return properties
-
-
-def _prepare_log_directory(disk: Disk, log_path: Path) -> None:
-    """Create the log's directory with the topic id that it belongs to, or check that id (LOG-20)."""
-    if not disk.fs.is_directory(log_path):
-        disk.make_directory(log_path)
-    file = log_path / names.PARTITION_METADATA
-    data = disk.read_file(file)
-    if data is None:
-        disk.replace(file, partition_metadata.encode(METADATA_TOPIC_ID))
-        return
-    try:
-        topic_id = partition_metadata.decode(data)
-    except MalformedError as error:
-        raise StorageError(f"{file}: {error}: remove the file if this is a metadata log") from error
-    if topic_id != METADATA_TOPIC_ID:
-        raise StorageError(
-            f"{file}: belongs to topic {uuid_text(topic_id)}, not to the metadata log: "
-            "correct metadata.log.dir"
-        )
-
-
-def _open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, list[str]]:
-    """Compare the election file with the sidecar, and open the sidecar for writing.
-
-    If another program has written since, the recovery point is dropped, durably, before the log is opened.
-    """
-    file = path / names.LOG_DIRECTORY / names.QUORUM_STATE
-    reading = load_durable_sidecar(disk, path / names.SIDECAR)
-    local_state = reading.state.local_state if reading.state is not None else None
-    warnings = []
-    try:
-        data = disk.read_file(file)
-    except StorageError as error:
-        # An unreadable file may have held a vote, as an empty one may have.
-        data = b""
-        warnings.append(str(error))
-    finding = examine(file, data, local_state)
-    sidecar = Sidecar(disk, path / names.SIDECAR, reading)
-    if local_state is None and finding.foreign and not reading.problem:
-        warnings.append(
-            f"{path / names.SIDECAR}: is not there: written by another program, or the file is lost; "
-            "its election is taken over, and what had been flushed is not known"
-        )
-    if local_state is not None and finding.foreign:
-        sidecar.lower_recovery_point(None)
-        warnings.append(
-            f"{file}: another program wrote epoch {finding.election.epoch}; its election is taken over, "
-            "and what had been flushed is not known any more"
-        )
-    return finding, sidecar, warnings
-
-
-def _record_incomplete_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
-    """Write durably that the end of a log from another program is missing, if its epochs say so.
-
-    Without a flushed offset nothing else can tell. Opening the log makes `leader-epoch-checkpoint` anew, so
-    this comes first.
-    """
-    log, report = Log.open(disk, log_path, read_only=True)
-    log.abandon()
-    if report.incomplete and sidecar.local_state.health != HealthKind.AMNESIA:
-        text = "; ".join(report.incomplete)
-        reason = f"{text}: what it acknowledged is forgotten: copy the directory again, from a stopped node"
-        sidecar.save_twice(
-            msgspec.structs.replace(
-                sidecar.local_state, health=HealthKind.AMNESIA, reasons=_bounded((reason,))
-            )
-        )
-
-
 def _missing_prefix_text(log_path: Path, start_offset: int) -> str:
     """Return why a log that does not begin at offset 0 cannot be used: what came before is in no snapshot we
     read.
@@ -384,9 +270,3 @@ def _missing_prefix_text(log_path: Path, start_offset: int) -> str:
         "kraftd does not read snapshots yet: if the log of another voter begins at 0, format this directory "
         "anew, and it fetches everything from there; if none does, the cluster has to stay with Kafka"
     )
-
-
-def _bounded(reasons: Sequence[str]) -> tuple[str, ...]:
-    """Reasons short enough for the sidecar's slot."""
-    text = "; ".join(reasons)[:REASON_CHARACTERS_MAX]
-    return (text,) if text else ()

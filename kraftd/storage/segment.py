@@ -6,22 +6,20 @@ append to it, to find a batch in it and to roll it; it decides nothing.
 Not here: what a bad byte means (`log_scan`), which segment is next (`log`).
 """
 
-import struct
 from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from kraftd.records.batch_header import OVERHEAD_BYTES, layout
 from kraftd.records.index import INDEX_INTERVAL_BYTES
 from kraftd.storage.disk import Disk
 from kraftd.storage.segment_index import NO_TIMESTAMP, IndexFiles, SegmentIndex, index_paths
 from kraftd.types import Epoch, Offset
 
-HEAD_BYTES = 43
+_HEAD = layout("base_offset", "length", "epoch", "last_offset_delta", "max_timestamp_ms")
+HEAD_BYTES = _HEAD.size
 """The bytes of a batch up to its largest timestamp: all that storage reads of a checked batch."""
-
-_HEAD = struct.Struct(">qiibIhiqq")
-_LENGTH_FIELD_END = 12
 
 OFFSETS_PER_SEGMENT_MAX = 2**31 - 1
 NO_END: Offset = 2**63 - 1
@@ -39,8 +37,8 @@ class Head(NamedTuple):
 
 def head_at(buffer: bytes | memoryview, position: int) -> Head:
     """Return the head of the batch that begins at `position`; at least `HEAD_BYTES` must follow."""
-    base, length, epoch, _, _, _, delta, _, newest = _HEAD.unpack_from(buffer, position)
-    return Head(base, base + delta, length + _LENGTH_FIELD_END, epoch, newest)
+    base, length, epoch, delta, newest = _HEAD.unpack_from(buffer, position)
+    return Head(base, base + delta, length + OVERHEAD_BYTES, epoch, newest)
 
 
 def heads_of(batches: Iterable[bytes]) -> list[Head]:
@@ -192,10 +190,10 @@ class Segment:
     def seal(self) -> None:
         """Add the closing time entry and cut the index files to size (LOG-03)."""
         if self.files is not None:
-            self.files.seal(self.closed_index())
+            self.files.seal(self.sealed_index())
             self.files = None
 
-    def closed_index(self) -> SegmentIndex:
+    def sealed_index(self) -> SegmentIndex:
         """Return the index of a segment that gets no more batches: with the closing time entry."""
         if self.max_timestamp_ms != NO_TIMESTAMP:
             self.index.add_time(self.max_timestamp_ms, self.max_timestamp_offset - self.base_offset)

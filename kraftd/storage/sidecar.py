@@ -19,6 +19,7 @@ Differs: Kafka has nothing like it, and ignores the file.
 """
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -33,6 +34,8 @@ SLOT_BYTES = 4_096
 ABSENT = -1
 """In the place of a checksum: there is no election file."""
 REASON_CHARACTERS_MAX = 1_000
+REASON_SEPARATOR = "; "
+"""Between reasons that are kept as one text. It is in sidecars, and `forgetting` looks for it: it stays."""
 
 _MAGIC = b"kraftdst"
 _VERSION = 1
@@ -159,7 +162,7 @@ class Sidecar:
         self._encoded_local_state = msgspec.msgpack.encode(state.local_state)
         self._sequence = reading.sequence
         self._durable_slot = reading.slot
-        self._unsynced = 0
+        self._unsynced_sequence = 0
         if reading.state is None:
             self._sequence = 1
             self._durable_slot = 0
@@ -180,9 +183,9 @@ class Sidecar:
         return self._handle, self._path
 
     @property
-    def mark(self) -> int:
+    def unsynced_sequence(self) -> int:
         """The number of the state that is written but not synced; 0 if none."""
-        return self._unsynced
+        return self._unsynced_sequence
 
     def raise_recovery_point(self, at: OffsetAndEpoch) -> None:
         """Write a higher recovery point, without a sync."""
@@ -195,17 +198,17 @@ class Sidecar:
         self._write()
         self.sync()
 
-    def synced(self, mark: int) -> None:
+    def synced(self, sequence: int) -> None:
         """Record that a flush job has made the state with this number durable."""
-        if mark and mark == self._unsynced:
+        if sequence and sequence == self._unsynced_sequence:
             self._durable_slot = 1 - self._durable_slot
-            self._unsynced = 0
+            self._unsynced_sequence = 0
 
     def sync(self) -> None:
         """Make what was written durable."""
-        if self._unsynced:
+        if self._unsynced_sequence:
             self._disk.sync_data(self._handle, self._path)
-            self.synced(self._unsynced)
+            self.synced(self._unsynced_sequence)
 
     # -- local state ---------------------------------------------------------------------------
 
@@ -224,7 +227,7 @@ class Sidecar:
 
         A bad sector cannot be told from a torn write, so a promise must not be in one slot only.
         """
-        if local_state == self._local_state and not self._unsynced:
+        if local_state == self._local_state and not self._unsynced_sequence:
             return
         self.save(local_state)
         self._write()
@@ -251,7 +254,7 @@ class Sidecar:
         self._sequence += 1
         slot = 1 - self._durable_slot
         self._disk.write(self._handle, self._encode(), slot * SLOT_BYTES, self._path)
-        self._unsynced = self._sequence
+        self._unsynced_sequence = self._sequence
 
     def _encode(self) -> bytes:
         return encode_slot(self._sequence, self._recovery_point, self._encoded_local_state)
@@ -262,6 +265,12 @@ def _made_anew(problem: str) -> SidecarState:
         return SidecarState()
     reason = f"{problem}: promises of this node may be forgotten"[:REASON_CHARACTERS_MAX]
     return SidecarState(local_state=LocalState(health=HealthKind.AMNESIA, reasons=(reason,)))
+
+
+def bounded(reasons: Sequence[str]) -> tuple[str, ...]:
+    """Return reasons as one text, short enough for a slot; none if there are none."""
+    text = REASON_SEPARATOR.join(reasons)[:REASON_CHARACTERS_MAX]
+    return (text,) if text else ()
 
 
 def remember_peer(local_state: LocalState, peer: PeerIdentity) -> LocalState:

@@ -29,7 +29,8 @@ from kraftd.records import (
     quorum_state,
 )
 from kraftd.records import messages as record_messages
-from kraftd.records.batch import HEADER_BYTES, BatchView, encode_batch, scan
+from kraftd.records.batch import BatchView, encode_batch, scan
+from kraftd.records.batch_header import HEADER_BYTES
 
 many = settings(max_examples=400)
 refuse = (MalformedError, codec.UnsupportedVersion)

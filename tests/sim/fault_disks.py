@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from kraftd.records import names
-from kraftd.records.batch import HEADER_BYTES
+from kraftd.records.batch_header import HEADER_BYTES
 from kraftd.storage.segment import head_at
 from kraftd.storage.sidecar import SLOT_BYTES, SidecarState
 from kraftd.types import Offset

@@ -13,7 +13,8 @@ from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Follower, Leader
 from kraftd.raft.events import AppendRequested, Applied, LogFlushed, RequestReceived, ResponseReceived
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch
-from kraftd.records.batch import HEADER_BYTES, encode_batch, scan
+from kraftd.records.batch import encode_batch, scan
+from kraftd.records.batch_header import HEADER_BYTES
 from kraftd.types import Election, OffsetAndEpoch, ReplicaKey
 from tests.stories.cluster import Cluster
 

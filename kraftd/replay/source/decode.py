@@ -19,14 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftd.logtools.commit import CommitStatus
+from kraftd.records.batch_header import CONTROL, TRANSACTIONAL
 from kraftd.records.frame import RECORD_NAMES
 from kraftd.replay.source import contents
 from kraftd.replay.source.columns import SCHEMA, TIME
 from kraftd.replay.source.contents import Bodies
 from kraftd.replay.source.filters import RecordFilter
 from kraftd.replay.source.headers import (
-    CONTROL_BIT,
-    TRANSACTIONAL_BIT,
     Headers,
     cut_out,
     mapped,
@@ -325,8 +324,8 @@ _BUILDERS: Final[Mapping[str, Callable[[Columns], pa.Array]]] = {
     "batch_max_timestamp": lambda c: c.times(c.of_batch("max_timestamp_ms")),
     "epoch": lambda c: pa.array(c.of_batch("epoch")),
     "crc_ok": lambda c: pa.array(c.of_batch("whole")),
-    "is_control": lambda c: pa.array(c.of_batch("attributes") & CONTROL_BIT != 0),
-    "is_transactional": lambda c: pa.array(c.of_batch("attributes") & TRANSACTIONAL_BIT != 0),
+    "is_control": lambda c: pa.array(c.of_batch("attributes") & CONTROL != 0),
+    "is_transactional": lambda c: pa.array(c.of_batch("attributes") & TRANSACTIONAL != 0),
     "offset": lambda c: pa.array(c.records.offsets[c.rows]),
     "timestamp": lambda c: c.times(c.records.timestamps[c.rows]),
     "type": Columns.types,

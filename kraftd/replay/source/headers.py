@@ -13,7 +13,6 @@ import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 import crc32c
@@ -23,30 +22,23 @@ import numpy.typing as npt
 from kraftd.errors import CorruptBatchError
 from kraftd.logtools.batch_reader import declared_size, invalid_because
 from kraftd.logtools.node_files import LogFile
-from kraftd.records.batch import HEADER_BYTES, LENGTH_AT, BatchView
+from kraftd.records.batch import BatchView
+from kraftd.records.batch_header import (
+    CRC_FROM,
+    FIELDS,
+    HEADER_BYTES,
+    MAGIC,
+    OVERHEAD_BYTES,
+    UNSUPPORTED,
+    layout,
+)
 from kraftd.records.batch_search import plausible_headers
 
 Bytes: TypeAlias = bytes | memoryview | mmap.mmap
 Headers: TypeAlias = npt.NDArray[np.void]
 """An array of `BATCH`: one element a batch, in the order of the file or log."""
 
-WIRE = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp_ms", ">i8"),
-        ("max_timestamp_ms", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
-    ]
-)
+WIRE = np.dtype([(name, f">{code}") for name, code in FIELDS])
 """The 61-byte header of a magic-2 batch, as it lies in the file."""
 
 BATCH = np.dtype(
@@ -72,13 +64,7 @@ KEY = np.dtype([("base_offset", ">i8"), ("end_offset", ">i8"), ("epoch", ">i4"),
 _BLOCK = 4096
 """So many batches are checked before anything is concluded: behind a hole the rest of them is done again."""
 
-_LENGTH = Struct(">i")
-BODY_AT = 12
-CRC_FROM = 21
-FOREIGN_BITS = 0x0F
-"""Compression and log-append time, which a metadata log does not have."""
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
+_LENGTH = layout("length")
 
 
 @contextmanager
@@ -157,7 +143,7 @@ def walk(
     positions: list[int] = []
     append, length_at = positions.append, _LENGTH.unpack_from
     while position <= last and len(positions) != count_max:
-        size = BODY_AT + length_at(data, position + LENGTH_AT)[0]
+        size = OVERHEAD_BYTES + length_at(data, position)[0]
         if size < HEADER_BYTES or position + size > limit:
             break
         append(position)
@@ -222,7 +208,7 @@ def _sums_match(
     data: Bytes, positions: npt.NDArray[np.int64], wire: npt.NDArray[np.void]
 ) -> npt.NDArray[np.bool_]:
     with memoryview(data) as view:
-        ends = positions + BODY_AT + wire["length"]
+        ends = positions + OVERHEAD_BYTES + wire["length"]
         checksum = crc32c.crc32c
         sums = [
             checksum(view[start:end])
@@ -241,15 +227,15 @@ def _headers(
     headers = np.empty(len(wire), dtype=BATCH)
     headers["file"] = index
     headers["position"] = positions
-    headers["size_bytes"] = wire["length"].astype(np.int64) + BODY_AT
+    headers["size_bytes"] = wire["length"].astype(np.int64) + OVERHEAD_BYTES
     headers["base_offset"] = wire["base_offset"]
     headers["end_offset"] = wire["base_offset"] + wire["last_offset_delta"] + 1
     for name in ("epoch", "crc", "attributes", "base_timestamp_ms", "max_timestamp_ms", "record_count"):
         headers[name] = wire[name]
-    headers["whole"] = (
+    headers["whole"] = (  # `batch_header.why_illegal`, of all at once
         sums
-        & (wire["magic"] == 2)
-        & (wire["attributes"] & FOREIGN_BITS == 0)
+        & (wire["magic"] == MAGIC)
+        & (wire["attributes"] & UNSUPPORTED == 0)
         & (wire["record_count"] == wire["last_offset_delta"].astype(np.int64) + 1)
         & (wire["record_count"] > 0)
         & (wire["base_offset"] >= 0)

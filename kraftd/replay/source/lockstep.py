@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kraftd.records.batch import HEADER_BYTES
+from kraftd.records.batch_header import HEADER_BYTES
 from kraftd.replay.source.headers import Headers
 
 Longs: TypeAlias = npt.NDArray[np.int64]

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kraftd.errors import CorruptBatchError
-from kraftd.records.batch import HEADER_BYTES, BatchView
+from kraftd.records.batch import BatchView
+from kraftd.records.batch_header import CONTROL, HEADER_BYTES
 from kraftd.records.frame import RECORD_CODECS, RECORD_NAMES
 from kraftd.replay.source.contents import FRAME_BYTES, Content, control_content, odd_content
 from kraftd.replay.source.filters import RecordFilter
-from kraftd.replay.source.headers import CONTROL_BIT, Headers
+from kraftd.replay.source.headers import Headers
 from kraftd.replay.source.lockstep import Flags, Longs, find_values, worth_a_step
 
 KINDS_MAX: Final = 128
@@ -64,7 +65,7 @@ class Records:
         self.part = part
         self.headers = headers
         self._part_at = part_at
-        whole_data = headers["whole"] & (headers["attributes"] & CONTROL_BIT == 0)
+        whole_data = headers["whole"] & (headers["attributes"] & CONTROL == 0)
         counts = headers["record_count"].astype(np.int64)
         whole_data &= worth_a_step(np.where(whole_data, counts, 0))
         found = find_values(part, headers[whole_data])
@@ -107,7 +108,7 @@ class Records:
         for row, odd in self.odd.items():
             header = self.headers[self.batch[row]]
             if header["whole"]:
-                is_control = bool(header["attributes"] & CONTROL_BIT)
+                is_control = bool(header["attributes"] & CONTROL)
                 kind = (is_control, odd.content.type or UNDECODABLE, odd.content.version)
                 odd_counts[kind] += 1
                 odd_sizes[kind] += len(odd.value or b"")

@@ -498,8 +498,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.storage.sidecar:Sidecar.synced",
-            "if mark and mark == self._unsynced:",
-            "if mark and self._unsynced:",
+            "if sequence and sequence == self._unsynced_sequence:",
+            "if sequence and self._unsynced_sequence:",
         ),
         where=("tests/unit/storage/test_sidecar.py",),
     ),
@@ -650,7 +650,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "An election file that nobody vouches for is believed in the epoch written last, though it lacks the vote.",
         "tests",
         (
-            "kraftd.storage.election_store:examine",
+            "kraftd.storage.election_store:judge_election",
             "if election.epoch > known_epoch:",
             "if election.epoch >= known_epoch:",
         ),
@@ -714,8 +714,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.storage.forgetting:_is_reported_by_others_only",
-            'reason.startswith(REPORTED_BY_OTHERS) and "; " not in reason for reason',
-            "reason.startswith(REPORTED_BY_OTHERS) for reason",
+            " and REASON_SEPARATOR not in reason",
+            "",
         ),
         where=("tests/unit/storage/test_forgetting.py",),
     ),

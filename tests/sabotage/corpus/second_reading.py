@@ -311,7 +311,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "The flushed offset of before is believed although Kafka has written the directory since.",
         "tests",
         (
-            "kraftd.storage.node_directory:_open_sidecar",
+            "kraftd.storage.opening:open_sidecar",
             "    sidecar.lower_recovery_point(None)\n",
             "",
         ),

@@ -178,7 +178,7 @@ STORAGE = (
         "An election file that is gone is taken for one that never was, and votes are given twice.",
         "tests",
         (
-            "kraftd.storage.election_store:examine",
+            "kraftd.storage.election_store:judge_election",
             "is_expected = local_state is None or checksum in {local_state.old_election, local_state.new_election}",
             "is_expected = data is None or local_state is None or checksum in {local_state.old_election, local_state.new_election}",
         ),
@@ -190,7 +190,7 @@ STORAGE = (
         "An election file with a flipped digit is believed.",
         "tests",
         (
-            "kraftd.storage.election_store:examine",
+            "kraftd.storage.election_store:judge_election",
             "is_expected = local_state is None or checksum in {local_state.old_election, local_state.new_election}",
             "is_expected = data is not None",
         ),
@@ -213,7 +213,7 @@ STORAGE = (
         "KAFKA-14557",
         "Two processes open the same directory and write into one log.",
         "tests",
-        ("kraftd.storage.node_directory:take_lock", "if not disk.fs.lock(handle):", "if False:"),
+        ("kraftd.storage.opening:take_lock", "if not disk.fs.lock(handle):", "if False:"),
         where=("tests/unit/storage/test_node_directory.py",),
     ),
     mutant(

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.log_reader import times_of
 from kraftd.logtools.node_files import find_log, find_logs
+from kraftd.logtools.node_log import times_of
 from kraftd.logtools.points import Point
 from kraftd.logtools.state import advanced, refreshed, state_at
 from kraftd.metadata.image import EMPTY, MetadataImage

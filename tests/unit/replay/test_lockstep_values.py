@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftd.errors import CorruptBatchError
-from kraftd.records.batch import HEADER_BYTES, BatchView, encode_batch, scan
+from kraftd.records.batch import BatchView, encode_batch, scan
+from kraftd.records.batch_header import HEADER_BYTES
 from kraftd.replay.source.headers import read_headers
 from kraftd.replay.source.lockstep import PADDING, find_values
 

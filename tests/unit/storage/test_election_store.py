@@ -8,7 +8,7 @@ from msgspec import structs
 
 from kraftd.records import quorum_state
 from kraftd.storage import Disk, StorageFailure
-from kraftd.storage.election_store import ElectionStore, examine
+from kraftd.storage.election_store import ElectionStore, judge_election
 from kraftd.storage.sidecar import ABSENT, LocalState, Sidecar, read_sidecar
 from kraftd.types import Election, ReplicaKey
 from tests.crash.hooks import Changes, refuse
@@ -41,13 +41,13 @@ class TestExamine:
         ("data", "election"), [(OLD, Election(4, 2)), (NEW, Election(5, -1, ReplicaKey(3)))]
     )
     def test_the_old_and_the_new_file_are_both_good(self, data: bytes, election: Election) -> None:
-        finding = examine(FILE, data, KNOWN)
-        assert (finding.election, finding.amnesia, finding.foreign) == (election, "", False)
+        finding = judge_election(FILE, data, KNOWN)
+        assert (finding.election, finding.amnesia, finding.written_elsewhere) == (election, "", False)
 
     @pytest.mark.covers("D-05")
     def test_a_higher_epoch_that_nobody_vouches_for_is_kafkas(self) -> None:
-        finding = examine(FILE, HIGHER, KNOWN)
-        assert (finding.election.epoch, finding.amnesia, finding.foreign) == (9, "", True)
+        finding = judge_election(FILE, HIGHER, KNOWN)
+        assert (finding.election.epoch, finding.amnesia, finding.written_elsewhere) == (9, "", True)
 
     @pytest.mark.covers("D-05", "D-06", "Q-20")
     @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ class TestExamine:
         ids=["missing", "empty", "no fields", "another vote", "older epoch", "cut", "zeros"],
     )
     def test_anything_else_is_amnesia_and_keeps_only_the_epoch(self, data: bytes | None) -> None:
-        finding = examine(FILE, data, KNOWN)
+        finding = judge_election(FILE, data, KNOWN)
         assert finding.election == Election(5)
         assert str(FILE) in finding.amnesia
         assert "a vote may be forgotten" in finding.amnesia
@@ -79,13 +79,13 @@ class TestExamine:
         """A quorum stopped while it elects leaves an epoch without a leader; Kafka may elect in that one."""
         data = encoded(found)
         remembered = promised(known)
-        finding = examine(FILE, data, remembered)
-        assert (finding.election, finding.amnesia, finding.foreign) == (believed, "", True)
+        finding = judge_election(FILE, data, remembered)
+        assert (finding.election, finding.amnesia, finding.written_elsewhere) == (believed, "", True)
 
         taken_over = structs.replace(
             remembered, old_election=crc32c(data), new_election=crc32c(data), election=believed
         )
-        assert examine(FILE, data, taken_over).election == believed
+        assert judge_election(FILE, data, taken_over).election == believed
 
     @pytest.mark.covers("D-05", "D-06", "Q-20")
     @pytest.mark.parametrize(
@@ -110,24 +110,24 @@ class TestExamine:
         ],
     )
     def test_an_epoch_that_lost_something_is_amnesia(self, known: Election | None, data: bytes) -> None:
-        finding = examine(FILE, data, promised(known))
+        finding = judge_election(FILE, data, promised(known))
         assert finding.election == Election(5)
         assert "a vote may be forgotten" in finding.amnesia
 
     @pytest.mark.covers("D-05", "QS-01")
     def test_without_a_sidecar_what_parses_is_believed(self) -> None:
-        assert examine(FILE, None, None).election == Election()
-        assert examine(FILE, None, None).amnesia == ""
-        assert examine(FILE, NEW, None).election == Election(5, -1, ReplicaKey(3))
-        assert examine(FILE, b"", None).amnesia
+        assert judge_election(FILE, None, None).election == Election()
+        assert judge_election(FILE, None, None).amnesia == ""
+        assert judge_election(FILE, NEW, None).election == Election(5, -1, ReplicaKey(3))
+        assert judge_election(FILE, b"", None).amnesia
 
     def test_a_file_that_was_never_written_may_be_missing(self) -> None:
-        assert examine(FILE, None, LocalState()).amnesia == ""
-        assert examine(FILE, None, LocalState(old_election=ABSENT, new_election=7)).amnesia == ""
+        assert judge_election(FILE, None, LocalState()).amnesia == ""
+        assert judge_election(FILE, None, LocalState(old_election=ABSENT, new_election=7)).amnesia == ""
 
     @pytest.mark.covers("QS-18")
     def test_an_unknown_version_is_not_read_as_another(self) -> None:
-        finding = examine(FILE, NEW.replace(b'data_version":0', b'data_version":2'), None)
+        finding = judge_election(FILE, NEW.replace(b'data_version":0', b'data_version":2'), None)
         assert "data_version 2" in finding.amnesia
 
 

@@ -9,7 +9,7 @@ from kraftd.errors import StorageError
 from kraftd.storage import Disk, NodeDirectory, OsFileSystem, StorageFailure, format_directory
 from kraftd.storage.forgetting import forget_peers
 from kraftd.storage.sidecar import SidecarState, read_sidecar
-from kraftd.types import REPORTED_BY_OTHERS, Election, HealthKind, PeerIdentity, ReplicaKey
+from kraftd.types import FORGET_PEERS, REPORTED_BY_OTHERS, Election, HealthKind, PeerIdentity, ReplicaKey
 from tests.crash.hooks import PowerCutError, calm, cut_power_before, refuse
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import run_of
@@ -46,6 +46,18 @@ def state_on(fs: SimFileSystem, path: Path = HOME) -> SidecarState:
     state = read_sidecar(Disk(fs), path / "kraftd.state").state
     assert state is not None
     return state
+
+
+@pytest.mark.covers("D-06")
+def test_what_earlier_versions_wrote_is_understood() -> None:
+    """The words are on disks, and on the wire to a kraftctl of another release: they are not changed."""
+    others = "the quorum knows another directory, or a later start, as node 1: this directory was replaced"
+    assert others.startswith(REPORTED_BY_OTHERS)
+    for reason, counts_again in ((others, True), (f"{others}; the election file is gone", False)):
+        (done,) = forget_peers(poisoned(reason=reason), [HOME])
+        assert done.counts_again is counts_again
+    advice = "if nothing was restored or replaced, see kraftctl forget-peers in docs/operations.md (Trouble)"
+    assert advice == FORGET_PEERS
 
 
 @pytest.mark.covers("D-05", "D-06")

@@ -224,9 +224,9 @@ class TestFlush:
         log.flush_done(job)
         assert sidecar.recovery_point is not None
         assert sidecar.recovery_point.offset == 3
-        assert sidecar.mark, "written, not synced"
+        assert sidecar.unsynced_sequence, "written, not synced"
         fill(log, run_of(5, 7), at=5)
-        assert not sidecar.mark, "a segment was begun"
+        assert not sidecar.unsynced_sequence, "a segment was begun"
         assert sidecar.recovery_point.offset == 3
         log.close()
         sidecar.close()

@@ -1,4 +1,4 @@
-"""The log where Kafka's tests watch theirs: rolls, reads at their seams, what a restart forgets."""
+"""The log where Kafka's tests watch theirs: rolls, reads where they meet, what a restart forgets."""
 
 import os
 from pathlib import Path

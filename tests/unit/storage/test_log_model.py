@@ -20,7 +20,7 @@ class InMemory:
 
     def __init__(self) -> None:
         self.recovery_point: OffsetAndEpoch | None = None
-        self.mark = 0
+        self.unsynced_sequence = 0
         self.file = (-1, Path("none"))
 
     def raise_recovery_point(self, at: OffsetAndEpoch) -> None:
@@ -28,7 +28,7 @@ class InMemory:
 
     lower_recovery_point = raise_recovery_point
 
-    def synced(self, _mark: int) -> None: ...
+    def synced(self, _sequence: int) -> None: ...
 
     def sync(self) -> None: ...
 

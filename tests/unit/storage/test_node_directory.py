@@ -333,15 +333,15 @@ class TestRecoveryPoint:
         assert (sidecar.recovery_point.offset, sidecar.recovery_point.epoch) == (6, 1)
         node.log.truncate(3, 1)
         assert sidecar.recovery_point.offset == 3
-        assert sidecar.mark == 0
+        assert sidecar.unsynced_sequence == 0
         node.log.append(run_of(3, 5, epoch=2), 3, 5)
         job = node.log.begin_flush(sync_recovery_point=True)
         job.run()
         node.log.flush_done(job)
         assert (sidecar.recovery_point.offset, sidecar.recovery_point.epoch) == (5, 2)
-        assert sidecar.mark != 0
+        assert sidecar.unsynced_sequence != 0
         node.log.flush()
-        assert sidecar.mark == 0
+        assert sidecar.unsynced_sequence == 0
         node.close()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.errors import StorageError
-from kraftd.records.batch import HEADER_BYTES
+from kraftd.records.batch_header import HEADER_BYTES
 from kraftd.storage import DamagedReadError, Disk, Log, LogConfig, Opened, OsFileSystem, StorageFailure
 from kraftd.types import EpochEntry, OffsetAndEpoch
 from tests.crash.hooks import Changes, PowerCutError, calm, cut_power_before, refuse

@@ -129,14 +129,14 @@ def test_a_sync_counts_only_for_the_state_it_was_captured_with() -> None:
     fs = fresh()
     sidecar = open_sidecar(fs)
     sidecar.raise_recovery_point(OffsetAndEpoch(1, 1))
-    mark = sidecar.mark
+    sequence = sidecar.unsynced_sequence
     sidecar.raise_recovery_point(OffsetAndEpoch(2, 1))
-    sidecar.synced(mark)
-    assert sidecar.mark != 0
+    sidecar.synced(sequence)
+    assert sidecar.unsynced_sequence != 0
     sidecar.save(promises_of(1))
-    assert sidecar.mark == 0
+    assert sidecar.unsynced_sequence == 0
     sidecar.raise_recovery_point(OffsetAndEpoch(3, 1))
-    sidecar.synced(mark)
+    sidecar.synced(sequence)
     for disk in fs.crash_states():
         state = read_sidecar(Disk(disk), FILE).state
         assert state is not None

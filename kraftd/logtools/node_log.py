@@ -4,7 +4,6 @@
 before (`continuity`). Not here: what is in a batch, and whether its bytes are good (`batch_reader`).
 """
 
-import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,12 +13,11 @@ from kraftd.logtools.batch_reader import Batch, open_file, read_batches
 from kraftd.logtools.continuity import Continuity
 from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind
-from kraftd.records.batch import HEADER_BYTES
+from kraftd.records.batch_header import HEADER_BYTES, OVERHEAD_BYTES, layout
 from kraftd.types import Offset
 
 _WINDOW_BYTES = 1 << 20
-_TIMES = struct.Struct(">qi11xi8xq")
-"""Base offset, length, last offset delta and newest timestamp of a batch."""
+_TIMES = layout("base_offset", "length", "last_offset_delta", "max_timestamp_ms")
 
 
 class BatchTimes(NamedTuple):
@@ -94,7 +92,7 @@ def times_of(log: NodeFiles) -> Iterator[BatchTimes]:
                     if len(window) < HEADER_BYTES:
                         break
                 base, length, delta, newest = _TIMES.unpack_from(window, at)
-                if length + 12 < HEADER_BYTES or delta < 0:
+                if length + OVERHEAD_BYTES < HEADER_BYTES or delta < 0:
                     break
                 yield BatchTimes(base, base + delta + 1, newest)
-                at += length + 12
+                at += length + OVERHEAD_BYTES
