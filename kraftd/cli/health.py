@@ -91,7 +91,7 @@ def _node_problems(view: OwnView, found: Survey) -> list[str]:
         return [view.error]
     problems = found.oddities(view) + troubles(response)
     leader: NodeId = found.leader.node_id if found.leader else NO_NODE
-    if response.leader_id == NO_NODE and not response.no_leader_reason:
+    if response.leader_id == NO_NODE and not response.why_not_following:
         problems.append("knows no leader")
     elif NO_NODE not in (leader, response.leader_id) and leader != response.leader_id:
         problems.append(f"follows node {response.leader_id}, but node {leader} leads")

@@ -227,7 +227,7 @@ _OWN_VIEW: Mapping[str, str] = {
     "whole": "whole",
     "alarms": "",
     "troubles": "",
-    "no_leader_reason": "no_leader_reason",
+    "no_leader_reason": "why_not_following",
     "last_contact_ms": "last_contact_ms",
     "election_attempts": "election_attempts",
     "image_hash": "image_hash",

@@ -179,7 +179,7 @@ class Survey(msgspec.Struct, frozen=True):
                 silence = self._why_silent(response.leader_id)
                 return f"node {response.node_id} follows node {response.leader_id}, {silence}"
         responses.sort(key=lambda response: response.epoch, reverse=True)
-        reasons = [_reason(response) for response in responses if response.no_leader_reason]
+        reasons = [_reason(response) for response in responses if response.why_not_following]
         reasons.sort(key=lambda reason: FORGET_PEERS not in reason)
         return reasons[0] if reasons else f"an election is under way in epoch {epoch}"
 
@@ -193,7 +193,7 @@ class Survey(msgspec.Struct, frozen=True):
 def _reason(response: DescribeNodeResponse) -> str:
     """Why a node follows nobody. Its damage is told once, with the node."""
     if response.whole:
-        return response.no_leader_reason or ""
+        return response.why_not_following or ""
     if any(REPORTED_BY_OTHERS in alarm for alarm in response.alarms):
         return f"node {response.node_id} is not counted, because others know another as it; {FORGET_PEERS}"
     return f"node {response.node_id} is not whole, and is not counted"

@@ -21,7 +21,7 @@ def troubles(response: DescribeNodeResponse) -> list[str]:
     found = list(dict.fromkeys(response.alarms))
     if not response.whole and not found:
         found.append("not whole: neither votes nor counts")
-    reason = response.no_leader_reason if response.leader_id == NO_NODE else None
+    reason = response.why_not_following if response.leader_id == NO_NODE else None
     if reason and not any(_says(alarm, reason) for alarm in found):
         found.append(reason)
     return found

@@ -31,11 +31,11 @@ SLICE_RECORDS: Final = 512
 class LogLine(msgspec.Struct, frozen=True):
     """A line for the log of this node: the controller itself writes none."""
 
-    event: str
+    name: str
     fields: Mapping[str, object] = {}
     is_warning: bool = False
     key: object = None
-    """Lines that the other end can cause at will have a key: of an event and key, only one a minute is
+    """Lines that the other end can cause at will have a key: of a name and key, only one a minute is
     written."""
 
 

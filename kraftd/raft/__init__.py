@@ -21,21 +21,23 @@ is all that other packages use. A module imports from its own line and from thos
     events  effects  timing  voters        the values that go in and out; configuration; who votes (one owner)
 """
 
-from kraftd.raft.log_mirror import FETCH_BYTES_MAX
+from kraftd.raft.log_mirror import FETCH_BYTES_MAX, TAIL_BYTES_MAX
 from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
-from kraftd.raft.status import PeerStatus, QuorumStatus
+from kraftd.raft.status import ROLES, PeerStatus, QuorumStatus
 from kraftd.raft.timing import MIN_LEADER_MS, RandomSource, Timing
 from kraftd.raft.voters import Voter, VoterSet
 
 __all__ = [
     "FETCH_BYTES_MAX",
     "MIN_LEADER_MS",
+    "ROLES",
     "OpenedLog",
     "PeerStatus",
     "QuorumStatus",
     "RaftNode",
     "RandomSource",
+    "TAIL_BYTES_MAX",
     "StateHealth",
     "Timing",
     "Voter",

@@ -240,21 +240,22 @@ class VoteAnswered(msgspec.Struct, frozen=True):
 class Warned(msgspec.Struct, frozen=True):
     """Log: a warning about a peer or about this node; the node goes on (D-14)."""
 
-    event: str
+    name: str
+    """What to call the line; of an alarm, the alarm."""
     text: str
 
 
 class Alarmed(msgspec.Struct, frozen=True):
     """Log and status page: a fault that this node cannot repair (D-06, D-14), until it is cleared."""
 
-    event: str
+    name: str
     text: str
 
 
 class AlarmCleared(msgspec.Struct, frozen=True):
     """Log and status page: the alarm of that name is over."""
 
-    event: str
+    name: str
 
 
 Effect: TypeAlias = (

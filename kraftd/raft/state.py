@@ -303,17 +303,17 @@ class RaftState:
         if self.rejoin.mark_initialized():
             self.out.append(RememberStateHealth(HealthKind.WHOLE))
 
-    def warn(self, event: str, text: str) -> None:
+    def warn(self, name: str, text: str) -> None:
         """Log a warning and go on (D-14)."""
-        self.out.append(Warned(event, text))
+        self.out.append(Warned(name, text))
 
-    def alarm(self, event: str, text: str) -> None:
+    def alarm(self, name: str, text: str) -> None:
         """Raise an alarm, which is logged once and shown until it is cleared."""
-        if self.alarms.get(event) != text:
-            self.alarms[event] = text
-            self.out.append(Alarmed(event, text))
+        if self.alarms.get(name) != text:
+            self.alarms[name] = text
+            self.out.append(Alarmed(name, text))
 
-    def clear_alarm(self, event: str) -> None:
+    def clear_alarm(self, name: str) -> None:
         """End an alarm; emits `AlarmCleared` if it was raised."""
-        if self.alarms.pop(event, None) is not None:
-            self.out.append(AlarmCleared(event))
+        if self.alarms.pop(name, None) is not None:
+            self.out.append(AlarmCleared(name))

@@ -102,9 +102,13 @@ def describe(raft: RaftState, now: Now) -> QuorumStatus:
         election_attempts=raft.attempts,
         last_contact_ms_ago=ago_ms,
         why_not_following=why_not_following(raft, now),
-        alarms=tuple(f"{event}: {text}" for event, text in sorted(raft.alarms.items())),
+        alarms=tuple(f"{name}: {text}" for name, text in sorted(raft.alarms.items())),
         peers=tuple(_peers(raft, now)),
     )
+
+
+ROLES = ("leader", "candidate", "prospective", "voted", "follower", "unattached", "observer")
+"""All that `role_text` returns."""
 
 
 def role_text(raft: RaftState) -> str:

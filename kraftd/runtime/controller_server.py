@@ -36,6 +36,7 @@ from kraftd.protocol.messages import (
 from kraftd.raft import (
     FETCH_BYTES_MAX,
     MIN_LEADER_MS,
+    TAIL_BYTES_MAX,
     OpenedLog,
     RaftNode,
     RandomSource,
@@ -51,7 +52,7 @@ from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.config import Config
 from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.driver import Driver
-from kraftd.runtime.effect_executor import EffectExecutor, EventLogger, LogEvent, RaftListener
+from kraftd.runtime.effect_executor import EffectExecutor, Notice, NoticeLogger, RaftListener
 from kraftd.runtime.envelopes import Envelopes
 from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.followers import UnregisteredFollowers
@@ -60,7 +61,7 @@ from kraftd.runtime.kafka_apis import KafkaApis
 from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
 from kraftd.runtime.network import QuorumNetwork
 from kraftd.runtime.node_status import SOFTWARE, NodeInfo, NodeStatus
-from kraftd.runtime.observability import ControllerLog, Logger, RaftEventLogger
+from kraftd.runtime.observability import ControllerLog, Logger, RaftNoticeLogger
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.registration_manager import RegistrationManager
 from kraftd.runtime.request_router import Requester, RequestRouter
@@ -69,8 +70,10 @@ from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, ReplicaKey, Uuid
 
-TAIL_BYTES = 8 << 20
-"""How much of the newest log is kept in memory (D-15)."""
+TAIL_BYTES = TAIL_BYTES_MAX // 2
+"""How much of the newest log is read into memory at a start (D-15). The raft node keeps up to twice that:
+once it has more it drops the older half, so a start begins with what is left then.
+"""
 
 LONG_RESPONSE_KEYS = frozenset(request.API_KEY for request in (*READS, *EXPORT_REQUESTS))
 """The APIs that are answered from the image or the log."""
@@ -95,7 +98,7 @@ class Environment(msgspec.Struct, frozen=True):
     fetch_bytes: int = FETCH_BYTES_MAX
 
 
-class ControllerServer(RaftListener, EventLogger):
+class ControllerServer(RaftListener, NoticeLogger):
     """All parts of one node."""
 
     def __init__(
@@ -112,7 +115,7 @@ class ControllerServer(RaftListener, EventLogger):
         self._config, self._directory, self._logger = config, directory, logger
         started_at = environment.clock()
         driver = self.driver = Driver(environment.loop, end_turn=self._end_turn, clock=environment.clock)
-        self._event_logger = RaftEventLogger(logger, environment.loop.time)
+        self._notice_logger = RaftNoticeLogger(logger, environment.loop.time)
         self._followers = UnregisteredFollowers(lambda: self.controller.image, driver.now)
         self.network, self.router = QuorumNetwork(driver, self._followers), RequestRouter()
         self._make_connections(environment)
@@ -193,7 +196,11 @@ class ControllerServer(RaftListener, EventLogger):
         )
 
     def _add_routes(self, exports: LogExports) -> None:
-        """Say who answers which request. A Fetch of an unknown topic is refused by the raft node."""
+        """Say who answers which request.
+
+        The raft node answers each Fetch, now: that of the metadata topic, and that of any other, which it
+        refuses as unknown. A broker of our own will add a handler for each topic that it has replicas of.
+        """
         router, network = self.router, self.network
         router.add(network.handlers)
         router.add({FetchRequest: network.request_received}, topic_id=METADATA_TOPIC_ID)
@@ -219,7 +226,7 @@ class ControllerServer(RaftListener, EventLogger):
     def make_executor(self) -> EffectExecutor:
         """The executor of the raft node's effects; a simulator watches it."""
         return EffectExecutor(
-            store=self.store, network=self.network, listener=self, outcomes=self.apis, event_logger=self
+            store=self.store, network=self.network, listener=self, outcomes=self.apis, notice_logger=self
         )
 
     def registration_manager(self, jitter: Callable[[float, float], float]) -> RegistrationManager:
@@ -251,11 +258,11 @@ class ControllerServer(RaftListener, EventLogger):
         self._logger.info("leader_changed", epoch=change.epoch, leader=change.leader_id)
         self.applier.leader_changed(change)
 
-    def log_event(self, event: LogEvent) -> None:
-        """Log one event; a state change is also counted in the metrics."""
-        if type(event) is StateChanged:
-            self.metrics.state_changed(event, self.driver.now().mono_ms)
-        self._event_logger.log_event(event)
+    def log_notice(self, notice: Notice) -> None:
+        """Log one notice; a state change is also counted in the metrics."""
+        if type(notice) is StateChanged:
+            self.metrics.state_changed(notice, self.driver.now().mono_ms)
+        self._notice_logger.log_notice(notice)
 
     def _serve_events(self, connection: Requester, request: Request) -> None:
         response = self.events.describe(self.driver.now())

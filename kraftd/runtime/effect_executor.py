@@ -45,8 +45,8 @@ from kraftd.raft.effects import (
 )
 from kraftd.types import Election, Epoch, Offset, PeerIdentity
 
-LogEvent: TypeAlias = StateChanged | ElectionEnded | VoteAnswered | Warned | Alarmed | AlarmCleared
-"""Effects that are told: each is a log line, and counted or shown in the health where it is one of those."""
+Notice: TypeAlias = StateChanged | ElectionEnded | VoteAnswered | Warned | Alarmed | AlarmCleared
+"""Effects that only tell something: each is a log line, and is counted, or shown on the status page."""
 
 
 class Store(Protocol):
@@ -131,11 +131,11 @@ class OutcomeHandler(Protocol):
         """The process may end."""
 
 
-class EventLogger(Protocol):
+class NoticeLogger(Protocol):
     """Writes the log lines of the raft node."""
 
-    def log_event(self, event: LogEvent) -> None:
-        """Log one event and count it."""
+    def log_notice(self, notice: Notice) -> None:
+        """Log one notice and count it."""
 
 
 class EffectExecutor:
@@ -148,7 +148,7 @@ class EffectExecutor:
         network: Network,
         listener: RaftListener,
         outcomes: OutcomeHandler,
-        event_logger: EventLogger,
+        notice_logger: NoticeLogger,
     ) -> None:
         # One table instead of a chain of `match`: this runs several times a request.
         self._handlers: dict[type[Effect], Callable[..., None]] = {
@@ -174,12 +174,12 @@ class EffectExecutor:
             ReadDone: outcomes.read_done,
             ResignDone: outcomes.resign_done,
             ShutdownReady: outcomes.shutdown_ready,
-            StateChanged: event_logger.log_event,
-            ElectionEnded: event_logger.log_event,
-            VoteAnswered: event_logger.log_event,
-            Warned: event_logger.log_event,
-            Alarmed: event_logger.log_event,
-            AlarmCleared: event_logger.log_event,
+            StateChanged: notice_logger.log_notice,
+            ElectionEnded: notice_logger.log_notice,
+            VoteAnswered: notice_logger.log_notice,
+            Warned: notice_logger.log_notice,
+            Alarmed: notice_logger.log_notice,
+            AlarmCleared: notice_logger.log_notice,
         }
 
     def run(self, effects: Sequence[Effect]) -> None:

@@ -26,7 +26,7 @@ class HealthInput(msgspec.Struct, frozen=True):
     leader_id: int
     is_leader: bool
     role: str
-    no_leader_reason: str | None
+    why_not_following: str | None
     high_watermark: Offset
     applied_offset: Offset
     last_contact_ms_ago: int
@@ -66,7 +66,7 @@ def readyz(node: HealthInput) -> list[Check]:
     known = node.high_watermark >= 0
     behind = max(node.high_watermark, 0) - node.applied_offset
     return [
-        Check("leader", ok=has_leader, detail="" if has_leader else node.no_leader_reason or "no leader"),
+        Check("leader", ok=has_leader, detail="" if has_leader else node.why_not_following or "no leader"),
         Check("contact", ok=not silent, detail="the leader has not answered lately" if silent else ""),
         Check("high_watermark", ok=known, detail="" if known else "nothing is known to be committed"),
         Check(

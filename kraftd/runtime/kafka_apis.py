@@ -33,7 +33,7 @@ _SOFTWARE_SINCE = 3
 _ZERO_LEVELS_SINCE = 4
 """The version of ApiVersions from which a feature's lowest level may be 0."""
 
-_BROKERS, _CONTROLLERS = 1, 2
+_BROKER_TYPE, _CONTROLLER_TYPE = 1, 2
 """Types of endpoint, of which DescribeCluster asks for one (KIP-919)."""
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -122,7 +122,7 @@ class KafkaApis:
                 controllers[registration.id] = Endpoint(host, port, listener)
         leader = self._raft_node.leader_id
         return m.DescribeClusterResponse(
-            endpoint_type=_CONTROLLERS,
+            endpoint_type=_CONTROLLER_TYPE,
             cluster_id=self._cluster_id,
             controller_id=leader if leader in controllers else NO_NODE,
             brokers=tuple(
@@ -145,9 +145,9 @@ class KafkaApis:
 
 def _endpoint_refusal(endpoint_type: int) -> tuple[ErrorCode, str] | None:
     """Why this type of endpoint cannot be described here; None if it can."""
-    if endpoint_type == _CONTROLLERS:
+    if endpoint_type == _CONTROLLER_TYPE:
         return None
-    if endpoint_type == _BROKERS:
+    if endpoint_type == _BROKER_TYPE:
         return ErrorCode.MISMATCHED_ENDPOINT_TYPE, (
             "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER"
         )

@@ -23,7 +23,7 @@ from kraftd.net.server import Server
 from kraftd.protocol import limits
 from kraftd.protocol.brief import brief, briefs
 from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponsePeer
-from kraftd.raft import PeerStatus, QuorumStatus, RaftNode
+from kraftd.raft import ROLES, PeerStatus, QuorumStatus, RaftNode
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.controller_metrics import controller_readings, controller_samples
 from kraftd.runtime.event_status import EventStatus
@@ -34,8 +34,6 @@ from kraftd.runtime.store import DirectoryStore
 from kraftd.types import ZERO_UUID, NodeId, Now, Uuid, uuid_text
 
 SOFTWARE = f"kraftd {version('kraftd')}"
-
-ROLES = ("leader", "candidate", "prospective", "voted", "follower", "unattached", "observer")
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
@@ -100,7 +98,7 @@ class NodeStatus:
             image_hash=self._controller.image.hash(),
             whole=view.is_whole,
             alarms=briefs(self._alarms(view), limits.ALARM_BYTES_MAX, limits.ALARMS_MAX),
-            no_leader_reason=brief(view.why_not_following, limits.ALARM_BYTES_MAX) or None,
+            why_not_following=brief(view.why_not_following, limits.ALARM_BYTES_MAX) or None,
             election_attempts=view.election_attempts,
             last_contact_ms=view.last_contact_ms_ago,
             peers=tuple(self._peers(view)),
@@ -124,7 +122,7 @@ class NodeStatus:
             leader_id=view.leader_id,
             is_leader=view.role == "leader",
             role=view.role,
-            no_leader_reason=view.why_not_following or None,
+            why_not_following=view.why_not_following or None,
             high_watermark=view.high_watermark,
             applied_offset=self._applier.applied_offset,
             last_contact_ms_ago=view.last_contact_ms_ago,
@@ -289,7 +287,7 @@ RAFT_METRIC_TEXTS = {
     "number-unknown-voter-connections": "Kept for dashboards; always 0.",
     "number-of-voters": "Voters of the quorum.",
     "number-of-observers": "Observers the leader knows.",
-    "uncommitted-voter-change": "1 while a change of voters is in flight.",
+    "uncommitted-voter-change": "Kept for dashboards; always 0.",
     "commit-latency-avg": "Milliseconds from append to commit.",
     "commit-latency-max": "The longest of them.",
     "election-latency-avg": "Milliseconds from the first pre-vote or vote asked for to having a leader.",

@@ -19,7 +19,7 @@ import msgspec
 from kraftd.controller.plans import LogLine
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteAnswered, Warned
-from kraftd.runtime.effect_executor import EventLogger, LogEvent
+from kraftd.runtime.effect_executor import Notice, NoticeLogger
 from kraftd.types import NodeId
 
 
@@ -67,8 +67,8 @@ def open_logger(node_id: NodeId, *, stream: TextIO | None = None) -> Logger:
     ).bind(node=node_id)
 
 
-class RaftEventLogger(EventLogger):
-    """Writes one line for each event of the raft node that is only logged.
+class RaftNoticeLogger(NoticeLogger):
+    """Writes one line for each notice of the raft node.
 
     A node without a quorum asks for votes again and again, with the same outcome: the same state change, vote
     or election in the same epoch is one line in ten seconds, with the number of those that were left out.
@@ -78,37 +78,44 @@ class RaftEventLogger(EventLogger):
         self._logger = logger
         self._limited_logger = RateLimitedLogger(logger, clock_s, interval_s=10.0, lines_max=1_000)
 
-    def log_event(self, event: LogEvent) -> None:
-        """Write one event, unless the same one was written in the last ten seconds."""
+    def log_notice(self, notice: Notice) -> None:
+        """Write one notice, unless the same one was written in the last ten seconds."""
         info = self._limited_logger.info
-        match event:
+        match notice:
             case StateChanged(source, target, epoch, why):
                 key = (source, target, epoch, why)
                 moved = {"from": source, "to": target}  # `from` cannot be a keyword argument
                 info("transition", key=key, **moved, epoch=epoch, reason=why)
             case ElectionEnded():
-                granted, outstanding = tuple(event.granted), tuple(event.outstanding)
+                granted, outstanding = tuple(notice.granted), tuple(notice.outstanding)
                 info(
                     "election",
-                    key=(event.epoch, event.pre_vote, event.won, granted, tuple(event.refused), outstanding),
-                    epoch=event.epoch,
-                    pre_vote=event.pre_vote,
-                    won=event.won,
+                    key=(
+                        notice.epoch,
+                        notice.pre_vote,
+                        notice.won,
+                        granted,
+                        tuple(notice.refused),
+                        outstanding,
+                    ),
+                    epoch=notice.epoch,
+                    pre_vote=notice.pre_vote,
+                    won=notice.won,
                     granted=granted,
-                    refused=[{"node_id": node_id, "reason": why} for node_id, why in event.refused],
+                    refused=[{"node_id": node_id, "reason": why} for node_id, why in notice.refused],
                     outstanding=outstanding,
-                    took_ms=event.took_ms,
+                    took_ms=notice.took_ms,
                 )
             case VoteAnswered():
-                fields = msgspec.structs.asdict(event)
+                fields = msgspec.structs.asdict(notice)
                 fields["reason"] = fields.pop("why")
-                info("vote", key=event, **fields)
+                info("vote", key=notice, **fields)
             case Warned():
-                self._limited_logger.warning(event.event, key=event.text, text=event.text)
+                self._limited_logger.warning(notice.name, key=notice.text, text=notice.text)
             case Alarmed():
-                self._logger.error("alarm", alarm=event.event, text=event.text)
+                self._logger.error("alarm", alarm=notice.name, text=notice.text)
             case AlarmCleared():
-                self._logger.info("alarm_cleared", alarm=event.event)
+                self._logger.info("alarm_cleared", alarm=notice.name)
 
 
 class ControllerLog:
@@ -122,11 +129,11 @@ class ControllerLog:
     def __call__(self, line: LogLine) -> None:
         """Write one line."""
         if line.key is not None:
-            self._limited_logger.warning(line.event, key=line.key, **line.fields)
+            self._limited_logger.warning(line.name, key=line.key, **line.fields)
         elif line.is_warning:
-            self._logger.warning(line.event, **line.fields)
+            self._logger.warning(line.name, **line.fields)
         else:
-            self._logger.info(line.event, **line.fields)
+            self._logger.info(line.name, **line.fields)
 
 
 def _for_people() -> Any:

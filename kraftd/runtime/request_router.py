@@ -3,8 +3,8 @@
 Entered by the server, with every request but those of msgpack that it handles itself (greetings, ApiVersions)
 or gives to a handler of their own (ShowNonce). The handlers are tables that the parts of a node offer;
 `ControllerServer` adds them before the server accepts connections. A new API is an entry in one of them.
-Another topic that is fetched is a table for that topic; a request whose topic has none goes to the handler
-for any topic.
+A Fetch goes to the handler of its topic, if there is one, else to that of any topic; no topic but the
+metadata log has one yet (`ControllerServer`).
 
 Not here: what a handler does (`network` for the quorum, `controller_apis`, `log_export`).
 """

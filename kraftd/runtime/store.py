@@ -2,8 +2,9 @@
 
 Entered by the effect executor, as its `Store`. A barrier blocks the loop until it is durable; that is rare
 (an election, a truncation), and nothing may happen before it anyway. A flush runs in the flush thread, one at
-a time; what is appended meanwhile goes with the next one. Any failure of the disk is raised on the loop and
-ends the process: it is never retried (D-03).
+a time. Group commit follows from it: while one runs, the raft node asks for no other, and once it has ended
+it asks for one of all that was appended meanwhile. Any failure of the disk is raised on the loop and ends the
+process: it is never retried (D-03).
 
 Not here: files (`kraftd.storage`) and the order of effects (`effect_executor`).
 """
@@ -94,6 +95,8 @@ class DirectoryStore(Store, TimedTurnTask):
     def start_flush(self, flush: Flush) -> None:  # noqa: ARG002 - a flush takes all that is appended
         """Begin a flush, or remember to begin one when the running one has ended."""
         if self._flushing_since_ms >= 0:
+            # Only the recovery point is being flushed (`run`), of which the raft node knows nothing: it
+            # appended records meanwhile, and no other flush would take them.
             self._flush_wanted = True
         else:
             self._begin_flush(self._driver.now().mono_ms, report=True)
@@ -124,7 +127,7 @@ class DirectoryStore(Store, TimedTurnTask):
     # Turn task, end of turn, health.
 
     def run(self, now: Now) -> None:
-        """Make the recovery point of the last flush durable, once nothing has been flushed for a while."""
+        """Make the recovery point durable, a second after it last was; not while a flush runs, which may."""
         # Asked first, since this runs each turn and it is hardly ever dirty for long.
         if self._recovery_point_is_dirty and now.mono_ms >= self.wake_at_ms():
             self._begin_flush(now.mono_ms, report=False)

@@ -1,8 +1,7 @@
 """A thread that runs blocking jobs (fsync, reads) one at a time, so that the loop never waits for the disk.
 
 Entered through `Worker.submit`, on the loop. The job runs in the thread; its result comes back on the loop. A
-queue and `call_soon_threadsafe` cost a third of an executor hop. Group commit follows from it: while one
-flush runs, appends only mark that another one is wanted.
+queue and `call_soon_threadsafe` cost a third of an executor hop.
 
 A job that raises is never retried (D-03): the exception is raised again on the loop, where it ends the
 process.

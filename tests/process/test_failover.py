@@ -167,7 +167,7 @@ def test_without_a_majority_every_request_is_answered_and_status_says_why(start:
     leader.wait_for("transition", where=lambda line: line["from"] == "leader")
     view = leader.describe()
     assert view.leader_id == -1
-    assert view.no_leader_reason
+    assert view.why_not_following
 
 
 def test_nodes_may_start_in_any_order_and_far_apart(start: Start) -> None:

@@ -820,7 +820,7 @@ class WatchedServer(ControllerServer):
             network=self.network,
             listener=self,
             outcomes=self.apis,
-            event_logger=self,
+            notice_logger=self,
         )
 
 

@@ -403,9 +403,9 @@ class Cluster:
                 assert effect.token not in node.outcomes
                 node.outcomes[effect.token] = effect
                 node.fresh.append(effect)
-            case fx.Alarmed(event=event, text=text):
+            case fx.Alarmed(name=event, text=text):
                 node.alarms[event] = text
-            case fx.AlarmCleared(event=event):
+            case fx.AlarmCleared(name=event):
                 node.alarms.pop(event, None)
             case fx.ShutdownReady():
                 node.ready_to_stop = True

@@ -282,7 +282,7 @@ def test_a_follower_that_stood_still_looks_at_its_mail_before_it_campaigns() -> 
     cluster.nodes[3].frozen_until_ms = cluster.now_ms + 2_700
     cluster.run(6_000)
     trace = cluster.take_trace()
-    assert "event=stall" in trace
+    assert "name=stall" in trace
     assert "prospective" not in trace
     assert cluster.raft_node(1).is_leader
 

@@ -33,7 +33,7 @@ def _nothing(_context: Context, _offset: Offset) -> Sequence[AnyRecord]:
 class Stage(msgspec.Struct):
     """One thing that happens to a broker. Mutable, owned by its plan."""
 
-    event: str
+    name: str
     """What to call it in the log; empty if no line is to tell of it."""
     fields: Mapping[str, object]
     """What to tell of it there."""
@@ -51,15 +51,15 @@ class Stage(msgspec.Struct):
     def is_told(self) -> bool:
         """Whether a line tells of it."""
         has_changed = self.changes is not None and self.changes.counts.changed > 0
-        return bool(self.event) and (self.is_told_anyway or has_changed)
+        return bool(self.name) and (self.is_told_anyway or has_changed)
 
     def line(self) -> LogLine:
         """The line that says that it is done, with how many partitions it changed."""
         counts = self.changes.counts if self.changes is not None else None
         if counts is None or not counts.changed:
-            return LogLine(self.event, self.fields)
+            return LogLine(self.name, self.fields)
         moved = {"partitions": counts.changed, "new_leaders": counts.moved, "offline": counts.offline}
-        return LogLine(self.event, {**self.fields, **moved})
+        return LogLine(self.name, {**self.fields, **moved})
 
 
 class BrokerPlan(Plan):

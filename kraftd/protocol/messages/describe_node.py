@@ -87,7 +87,7 @@ class DescribeNodeResponse(Struct, frozen=True, gc=False):
     """Whether its log and election file are all there; only then is it counted. (bool)"""
     alarms: tuple[str, ...] = ()
     """What an operator should look at. ([]string)"""
-    no_leader_reason: str | None = None
+    why_not_following: str | None = None
     """Why it does not follow a leader well; null if it does, or leads. (string)"""
     election_attempts: int = 0
     """Elections it started since it last knew a leader. (int32)"""

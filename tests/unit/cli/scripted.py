@@ -199,7 +199,7 @@ class ScriptedQuorum:
                 flushed_offset=100 + node_id,
                 high_watermark=101,
                 applied_offset=101,
-                no_leader_reason=None if leader_id != NO_NODE else "nobody campaigns",
+                why_not_following=None if leader_id != NO_NODE else "nobody campaigns",
                 peers=tuple(
                     DescribeNodeResponsePeer(
                         node_id=other.node_id, host="127.0.0.1", port=other.port, connected=True

@@ -93,7 +93,7 @@ def test_a_paused_node_is_a_row(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
 def test_without_a_leader_every_node_still_speaks(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     quorum.lead(NO_NODE, epoch=9)
     quorum.change(
-        1, epoch=11, voted_id=1, role="candidate", no_leader_reason="2 and 3 refused: log too short"
+        1, epoch=11, voted_id=1, role="candidate", why_not_following="2 and 3 refused: log too short"
     )
     outcome = status(kraftctl, quorum)
     assert outcome.code == 0
@@ -121,7 +121,7 @@ def test_members_that_do_not_know_each_other_again_are_the_reason_whoever_else_h
 ) -> None:
     doubt = "not counted by 1: another directory, or an older start, than known there"
     quorum.lead(NO_NODE)
-    quorum.change(3, no_leader_reason=f"waiting 900 ms before the next election; {doubt}; {FORGET_PEERS}")
+    quorum.change(3, why_not_following=f"waiting 900 ms before the next election; {doubt}; {FORGET_PEERS}")
     data = kraftctl("status", "--bootstrap-controller", quorum.bootstrap, "-o", "json").data
     assert data["no_leader_reason"].endswith(f"; {doubt}; {FORGET_PEERS}")
     outcome = kraftctl("health", "--bootstrap-controller", quorum.bootstrap)
@@ -134,7 +134,9 @@ def test_a_member_that_others_take_for_an_old_copy_is_the_reason(
 ) -> None:
     alarm = f"not_whole: {REPORTED_BY_OTHERS}2: this directory was replaced or restored, but {FORGET_PEERS}"
     quorum.lead(NO_NODE)
-    quorum.change(2, whole=False, alarms=(alarm,), no_leader_reason=alarm.replace("not_whole", "not counted"))
+    quorum.change(
+        2, whole=False, alarms=(alarm,), why_not_following=alarm.replace("not_whole", "not counted")
+    )
     out = kraftctl("status", "--bootstrap-controller", quorum.bootstrap).out
     assert f"node 2 is not counted, because others know another as it; {FORGET_PEERS}" in out
 
@@ -210,7 +212,7 @@ ODD = 1 << 30
 ODD_CLAIMS = {
     "it leads": {"role": "leader", "leader_id": 3},
     "it leads, and is alone": {"role": "leader", "leader_id": 3, "peers": ()},
-    "it knows no leader": {"role": "unattached", "leader_id": NO_NODE, "no_leader_reason": "waits"},
+    "it knows no leader": {"role": "unattached", "leader_id": NO_NODE, "why_not_following": "waits"},
     "it follows one that is not": {"leader_id": 99},
     "it is no voter": {"role": "observer", "is_voter": False},
 }
@@ -318,7 +320,7 @@ def test_damage_is_told_once_and_in_short(kraftctl: Kraftctl, quorum: ScriptedQu
             node_id,
             whole=False,
             alarms=(f"not_whole: {text}",) if node_id == 3 else (),
-            no_leader_reason=f"not counted: {text if node_id == 3 else f'node {node_id} forgot'}",
+            why_not_following=f"not counted: {text if node_id == 3 else f'node {node_id} forgot'}",
         )
     more = ("--timeout-ms", 200) if command == "health" else ()
     out = kraftctl(command, "--bootstrap-controller", quorum.bootstrap, *more).out
@@ -347,14 +349,14 @@ def test_damage_that_was_cut_is_told_once(kraftctl: Kraftctl, quorum: ScriptedQu
         3,
         whole=False,
         alarms=(f"not_whole: {text}"[:500] + "…",),
-        no_leader_reason=f"not counted: {text}"[:500] + "…",
+        why_not_following=f"not counted: {text}"[:500] + "…",
     )
     assert status(kraftctl, quorum).out.count(DAMAGE[0]) == 1
 
 
 def test_a_deposed_leader_that_has_not_heard_is_no_leader(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     for node_id in (1, 3):
-        quorum.change(node_id, role="candidate", leader_id=NO_NODE, epoch=8, no_leader_reason="an election")
+        quorum.change(node_id, role="candidate", leader_id=NO_NODE, epoch=8, why_not_following="an election")
     data = status(kraftctl, quorum, "-o", "json").data
     assert (data["leader_id"], data["leader_epoch"], data["no_leader_reason"]) == (NO_NODE, 8, "an election")
 
@@ -369,7 +371,7 @@ def test_a_deposed_leader_that_has_not_heard_is_no_leader(kraftctl: Kraftctl, qu
 def test_a_node_that_is_not_whole_says_so(
     kraftctl: Kraftctl, quorum: ScriptedQuorum, alarms: tuple[str, ...], note: str
 ) -> None:
-    quorum.change(3, whole=False, alarms=alarms, no_leader_reason="it is not counted")
+    quorum.change(3, whole=False, alarms=alarms, why_not_following="it is not counted")
     [row] = [line for line in status(kraftctl, quorum).out.splitlines() if line.startswith("3 ")]
     assert row.endswith(f"  {note}")
 
@@ -433,7 +435,7 @@ def test_health_of_a_sound_quorum_is_0(kraftctl: Kraftctl, quorum: ScriptedQuoru
     [
         ({"whole": False}, "not whole"),
         ({"alarms": ("divergence below the high watermark",)}, "divergence below the high watermark"),
-        ({"leader_id": NO_NODE, "role": "unattached", "no_leader_reason": "cut off"}, "cut off"),
+        ({"leader_id": NO_NODE, "role": "unattached", "why_not_following": "cut off"}, "cut off"),
         ({"leader_id": 1}, "follows node 1, but node 2 leads"),
     ],
 )

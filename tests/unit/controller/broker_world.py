@@ -251,8 +251,8 @@ class BrokerWorld:
         self.commit()
 
     def events(self):
-        return [line.event for line in self.lines]
+        return [line.name for line in self.lines]
 
     def line(self, event):
-        (line,) = [line for line in self.lines if line.event == event]
+        (line,) = [line for line in self.lines if line.name == event]
         return MappingProxyType(dict(line.fields))

@@ -205,7 +205,7 @@ def test_a_partition_that_raises_is_left_out_an_alarm_and_done_later(event, faul
     assert broker_of(world) == wanted_broker
     assert world.controller.is_active
     assert world.controller.error_count > 0
-    lines = [line.fields for line in world.lines if line.event == "decision_failed"]
+    lines = [line.fields for line in world.lines if line.name == "decision_failed"]
     assert f"partition {BROKEN} of topic" in lines[0]["left_out"]
     assert lines[0]["others"] == 0
     (alarm,) = world.controller.alarms

@@ -110,7 +110,7 @@ def test_what_cannot_be_noted_is_decided_all_the_same(operation):
     world = world_with(replace(operation, arrived=planted))
     response = world.ask(operation.request())
     assert response.error_code != ErrorCode.UNKNOWN_SERVER_ERROR
-    failed = [MappingProxyType(dict(line.fields)) for line in world.lines if line.event == "decision_failed"]
+    failed = [MappingProxyType(dict(line.fields)) for line in world.lines if line.name == "decision_failed"]
     assert [line["kind"] for line in failed] == [operation.request.NAME]
 
 

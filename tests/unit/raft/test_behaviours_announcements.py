@@ -158,7 +158,7 @@ def test_contradictions_about_who_leads_are_refused_and_end_nothing() -> None:
     assert lone.ask_begin(5, ME, sender=ME).error_code == ErrorCode.INVALID_REQUEST
     assert lone.ask_begin(5, 3, sender=2).error_code == ErrorCode.INVALID_REQUEST
     assert lone.raft_node.state == before
-    assert "inconsistent_leader" in [warned.event for warned in every(lone.effects, fx.Warned)]
+    assert "inconsistent_leader" in [warned.name for warned in every(lone.effects, fx.Warned)]
 
 
 @covers("BQE-09")
@@ -210,7 +210,7 @@ def test_a_peer_that_denies_us_ends_nothing_and_is_asked_again_later() -> None:
     assert heartbeat is not None
     effects = lone.answer(heartbeat, m.BeginQuorumEpochResponse(error_code=denied))
     assert isinstance(lone.raft_node.state, Leader)
-    assert [warned.event for warned in every(effects, fx.Warned)] == ["bad_response"]
+    assert [warned.name for warned in every(effects, fx.Warned)] == ["bad_response"]
     assert 2 in requests_to(lone.run(1_000), m.BeginQuorumEpochRequest)
 
     lone.establish()

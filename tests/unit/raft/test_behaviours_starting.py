@@ -149,7 +149,7 @@ def test_an_election_file_that_the_log_is_ahead_of_is_void() -> None:
     assert isinstance(lone.raft_node.state, Unattached)
     assert lone.raft_node.state.election == Election(4)
     assert lone.stored == Election(4)
-    assert "stored_epoch_behind_log" in [warned.event for warned in every(lone.started, fx.Warned)]
+    assert "stored_epoch_behind_log" in [warned.name for warned in every(lone.started, fx.Warned)]
 
 
 @covers("QS-12", "VOTE-03")

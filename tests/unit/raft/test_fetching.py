@@ -85,7 +85,7 @@ def test_one_bad_batch_and_nothing_of_the_response_is_taken(second: bytes) -> No
     lone = follower()
     effects = lone.fetch_response(record(0) + second)
     assert not every(effects, fx.Append)
-    assert [warning.event for warning in every(effects, fx.Warned)] == ["bad_batch"]
+    assert [warning.name for warning in every(effects, fx.Warned)] == ["bad_batch"]
     assert lone.raft_node.log.end_offset == 0
     assert asked_for(lone.run(20)) == [(2, 0, 0)], "it asks again after the backoff"
 
@@ -196,7 +196,7 @@ def test_what_is_committed_is_not_cut_for_any_leader() -> None:
     lone.fetch_response(high_watermark=2)
     effects = lone.fetch_response(diverging=OffsetAndEpoch(1, 3))
     assert not every(effects, fx.Truncate)
-    assert [alarm.event for alarm in every(effects, fx.Alarmed)] == ["diverged_below_high_watermark"]
+    assert [alarm.name for alarm in every(effects, fx.Alarmed)] == ["diverged_below_high_watermark"]
     assert (lone.raft_node.log.end_offset, lone.raft_node.high_watermark) == (3, 2)
     assert asked_for(effects) == []
 
@@ -310,7 +310,7 @@ def test_a_peer_that_denies_us_is_left_alone_for_a_while() -> None:
     send = lone.asked(2, m.FetchRequest)
     assert send is not None
     effects = lone.answer(send, m.FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    assert [warning.event for warning in every(effects, fx.Warned)] == ["bad_response"]
+    assert [warning.name for warning in every(effects, fx.Warned)] == ["bad_response"]
     assert asked_for(effects) == []
     assert asked_for(lone.run(20)) == [(2, 0, 0)]
 

@@ -41,12 +41,12 @@ class Script:
 
 
 class Ports:
-    """All five ports: `log_event` calls back, so that a test can deliver from within a list of effects."""
+    """All five ports: `log_notice` calls back, so that a test can deliver from within a list of effects."""
 
     def __init__(self) -> None:
         self.on_note: Callable[[], None] = lambda: None
 
-    def log_event(self, event: Any) -> None:
+    def log_notice(self, event: Any) -> None:
         self.on_note()
 
     def __getattr__(self, name: str) -> Any:
@@ -67,7 +67,7 @@ class Tasks:
 def drive(raft_node: Script, **clock: Any) -> tuple[Driver, Ports]:
     driver = Driver(asyncio.get_running_loop(), end_turn=lambda: raft_node.seen.append("write"), **clock)
     ports = Ports()
-    executor = EffectExecutor(store=ports, network=ports, listener=ports, outcomes=ports, event_logger=ports)
+    executor = EffectExecutor(store=ports, network=ports, listener=ports, outcomes=ports, notice_logger=ports)
     driver.start(
         raft_node, executor, before=[Tasks(raft_node.seen, "clients")], after=[Tasks(raft_node.seen, "apply")]
     )

@@ -34,7 +34,7 @@ def executor(seen: list[str]) -> EffectExecutor:
         network=Port("network", seen),
         listener=Port("listener", seen),
         outcomes=Port("callers", seen),
-        event_logger=Port("logger", seen),
+        notice_logger=Port("logger", seen),
     )
 
 
@@ -78,7 +78,7 @@ def test_nothing_follows_a_barrier_that_failed() -> None:
         network=Port("network", seen),
         listener=Port("listener", seen),
         outcomes=Port("callers", seen),
-        event_logger=Port("logger", seen),
+        notice_logger=Port("logger", seen),
     )
     with pytest.raises(OSError, match="no space"):
         carrier.run([PersistElection(Election(epoch=3)), Reply(1, None)])  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ WELL = HealthInput(
     leader_id=2,
     is_leader=False,
     role="follower",
-    no_leader_reason=None,
+    why_not_following=None,
     high_watermark=100,
     applied_offset=100,
     last_contact_ms_ago=30,
@@ -34,7 +34,7 @@ def test_a_node_that_is_well_is_live_and_ready() -> None:
 @pytest.mark.parametrize(
     ("change", "not_ready"),
     [
-        ({"leader_id": -1, "no_leader_reason": "2 of 3 silent"}, {"leader"}),
+        ({"leader_id": -1, "why_not_following": "2 of 3 silent"}, {"leader"}),
         ({"last_contact_ms_ago": 2_001}, {"contact"}),
         ({"last_contact_ms_ago": -1}, {"contact"}),
         ({"high_watermark": -1, "applied_offset": 0}, {"high_watermark", "applied"}),
@@ -58,6 +58,6 @@ def test_a_disk_that_does_not_answer_needs_a_restart() -> None:
 
 
 def test_a_failed_check_says_why() -> None:
-    node = msgspec.structs.replace(WELL, leader_id=-1, no_leader_reason="1 of 2 votes needed: 3 silent")
+    node = msgspec.structs.replace(WELL, leader_id=-1, why_not_following="1 of 2 votes needed: 3 silent")
     leader = next(check for check in readyz(node) if check.name == "leader")
     assert leader.detail == "1 of 2 votes needed: 3 silent"

@@ -10,14 +10,14 @@ import pytest
 
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteAnswered, Warned
-from kraftd.runtime.observability import RaftEventLogger, open_logger
+from kraftd.runtime.observability import RaftNoticeLogger, open_logger
 
 
 def lines(*news: Any) -> list[dict[str, Any]]:
     stream = io.StringIO()
-    event_logger = RaftEventLogger(open_logger(7, stream=stream), lambda: 0.0)
+    notice_logger = RaftNoticeLogger(open_logger(7, stream=stream), lambda: 0.0)
     for each in news:
-        event_logger.log_event(each)
+        notice_logger.log_notice(each)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -63,7 +63,7 @@ def test_on_a_terminal_fields_stand_in_the_order_in_which_they_were_told(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    RaftEventLogger(open_logger(7, stream=stream), lambda: 0.0).log_event(
+    RaftNoticeLogger(open_logger(7, stream=stream), lambda: 0.0).log_notice(
         StateChanged("follower", "prospective", 5, "lost")
     )
     (line,) = stream.getvalue().splitlines()
@@ -101,16 +101,16 @@ def test_repeats_are_counted_not_written() -> None:
 def test_a_member_without_a_quorum_does_not_fill_the_log() -> None:
     stream = io.StringIO()
     now_s = [0.0]
-    event_logger = RaftEventLogger(open_logger(1, stream=stream), lambda: now_s[0])
+    notice_logger = RaftNoticeLogger(open_logger(1, stream=stream), lambda: now_s[0])
     for attempt in range(100):
         now_s[0] = attempt / 10
-        event_logger.log_event(StateChanged("unattached", "prospective", 5, "election timeout"))
-        event_logger.log_event(ElectionEnded(5, True, False, [1], [], [2, 3], attempt))
-        event_logger.log_event(StateChanged("prospective", "unattached", 5, "no majority would elect it"))
+        notice_logger.log_notice(StateChanged("unattached", "prospective", 5, "election timeout"))
+        notice_logger.log_notice(ElectionEnded(5, True, False, [1], [], [2, 3], attempt))
+        notice_logger.log_notice(StateChanged("prospective", "unattached", 5, "no majority would elect it"))
     assert len(stream.getvalue().splitlines()) == 3
     now_s[0] = 11.0
-    event_logger.log_event(StateChanged("unattached", "prospective", 5, "election timeout"))
-    event_logger.log_event(StateChanged("unattached", "prospective", 6, "election timeout"))
+    notice_logger.log_notice(StateChanged("unattached", "prospective", 5, "election timeout"))
+    notice_logger.log_notice(StateChanged("unattached", "prospective", 6, "election timeout"))
     *_, repeated, new = (json.loads(line) for line in stream.getvalue().splitlines())
     assert repeated["repeated"] == 99
     assert "repeated" not in new, "another epoch is news"
