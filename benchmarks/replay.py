@@ -114,7 +114,7 @@ def _measure(home: str, what: str, cores: int) -> None:
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
     from functools import partial
 
-    from kraftd.logtools.node_files import find_fleet
+    from kraftd.logtools.finding import find_fleet
     from kraftd.replay.data_source import write_rows
     from kraftd.replay.session import session
     from kraftd.replay.source.pieces import UNJUDGED, plan_node, shares

@@ -16,7 +16,8 @@ import msgspec
 from kraftd.errors import CorruptBatchError, MalformedError
 from kraftd.logtools.batch_reader import Batch, BatchReader, base_offset_of, open_file, read_batches
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.node_files import find_log, problem_of_name
+from kraftd.logtools.finding import find_log
+from kraftd.logtools.node_files import problem_of_name
 from kraftd.logtools.node_log import read_log
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.metadata.redaction import REDACTED

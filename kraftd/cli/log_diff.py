@@ -19,7 +19,7 @@ from kraftd.cli.log_state import SecretsOption, remarks, summary
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit
 from kraftd.cli.times import parse_point, time_text
-from kraftd.logtools.node_files import find_log
+from kraftd.logtools.finding import find_log
 from kraftd.logtools.quorum_facts import quorum_changes
 from kraftd.logtools.state import State, continued, state_at
 from kraftd.metadata.image_diff import changes

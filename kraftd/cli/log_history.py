@@ -23,8 +23,8 @@ from kraftd.cli.log_state import DirectoryArgument, SecretsOption
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit, id_text, note
 from kraftd.cli.times import time_text
+from kraftd.logtools.finding import find_log
 from kraftd.logtools.history import History, HistoryEntry, history_of
-from kraftd.logtools.node_files import find_log
 from kraftd.metadata.part import HistorySubject
 from kraftd.metadata.registry import HISTORY_SUBJECTS
 from kraftd.records.frame import record_name

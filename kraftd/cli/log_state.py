@@ -27,7 +27,7 @@ from kraftd.cli.failures import ExitCode
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, columns, emit, id_text, labels, note, to_json, to_yaml, write
 from kraftd.cli.times import parse_point, time_text
-from kraftd.logtools.node_files import find_log
+from kraftd.logtools.finding import find_log
 from kraftd.logtools.state import State, state_at
 from kraftd.logtools.tree import Place, data_of, match, root_of, walk
 from kraftd.metadata.image import MetadataImage

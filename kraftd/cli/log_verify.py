@@ -23,7 +23,8 @@ import typer
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit, folded, id_text, terminal_columns
-from kraftd.logtools.node_files import NodeFiles, find_logs
+from kraftd.logtools.finding import find_logs
+from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.problem import Problem
 from kraftd.logtools.verify import LogVerdict, PairVerdict, Verdict
 from kraftd.logtools.verify import verify as verify_logs

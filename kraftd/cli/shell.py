@@ -29,7 +29,7 @@ from kraftd.cli.output import Data, Format, note, to_json_line, to_yaml, write
 from kraftd.cli.shell_commands import LeaveError, Session, ShellResult
 from kraftd.cli.times import parse_point, time_text
 from kraftd.errors import KraftdError
-from kraftd.logtools.node_files import find_log
+from kraftd.logtools.finding import find_log
 from kraftd.logtools.state import State, refreshed, state_at
 from kraftd.logtools.tree import root_of
 

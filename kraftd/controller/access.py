@@ -1,7 +1,8 @@
 """What each API needs of whoever asks: the operation and the resource that an authorizer will be asked about.
 
 One table of all APIs, of Kafka's wire and of our own, by name; there is no authorizer yet. An API that names
-its resources in the request (topics, configs) is asked about each of them; the kinds are here.
+its resources in the request (topics, configs) is asked about each of them; the kinds are here. Until there is
+one, a test alone reads `ACCESS`: it holds that no API comes without its line.
 
 Follows: Kafka's ControllerApis for the operations, and `forwardable` in its ApiKeys.
 """

@@ -4,7 +4,7 @@ Plans take turns, so that a long one does not hold up a short one. A plan of whi
 are not committed waits, so that a leader without a majority does not fill its log. What is about a broker
 that another plan is about waits for the end of that one, in the order of arrival.
 
-Not here: what a slice is, and what becomes of its records (`plans`, `quorum_controller`).
+Not here: what a slice is, and what becomes of its records (`plans`, `active_controller`).
 """
 
 from collections import deque

@@ -11,7 +11,8 @@ told that it leads, which the raft node says only after the LeaderChange record 
 
 How a request is decided or read is in its operation (`admin_apis`); no rule of an API is here.
 
-Follows: Kafka's QuorumController, with the order of the log instead of its event queue.
+Follows: Kafka's QuorumController. The order of the log takes the place of its event queue; events queue only
+when a turn is long (`event_queue`).
 Differs: a NoOp is written when nothing else was for the idle interval, not each interval.
 """
 
@@ -55,7 +56,7 @@ from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import NoOpRecord
 from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset
 
-RETRY_MS = 50
+ACTIVATION_RETRY_MS = 50
 """How long after a refusal of its first records a new active controller writes them again."""
 
 ACTIVATE = "Activate"
@@ -290,7 +291,7 @@ class QuorumController:
         if error is not ErrorCode.REQUEST_TIMED_OUT and uncommitted is not None:
             uncommitted.withdraw(write)
             if write.kind == ACTIVATE:
-                self._activation_at_ms = self._polled_at_ms + RETRY_MS
+                self._activation_at_ms = self._polled_at_ms + ACTIVATION_RETRY_MS
         if write.request is None:
             return None
         operation = self._operations[type(write.request)]

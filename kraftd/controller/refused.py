@@ -1,6 +1,7 @@
 """Why one entry of a request fails: a code of Kafka's, and a sentence for who sent it.
 
 Raised inside a decision, and caught where the response to that entry is made: it never leaves the decision.
+Short, because the decisions of every API raise it and nothing else belongs to all of them.
 """
 
 from typing import Final

@@ -98,9 +98,10 @@ class UncommittedWrites:
     def _rebuild(self) -> None:
         """Remove what was refused, from the newest back, and apply again what was decided after it.
 
-        No record becomes impossible by that. A node tells of a refusal before the next write is decided
+        Applying again is a safeguard. A daemon tells of a refusal before the next write is decided
         (`kraftd.runtime.driver`), so nothing stands behind it; what the log refuses later ends the
-        leadership, and with it all writes.
+        leadership, and with it all writes. Where a driver tells later, a write that needs what was refused
+        raises `ImpossibleRecordError`, and no wrong image is made.
         """
         later: list[Write] = []
         while self._refused and self._pending:

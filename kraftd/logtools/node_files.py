@@ -1,16 +1,14 @@
 """What is in a node's directory: segments and snapshots of its metadata log, and what its small files say.
 
-`find_logs` takes whatever an operator names: a node's directory, its `__cluster_metadata-0`, a segment, a
-snapshot, or a folder above several nodes; `find_log` wants exactly one, `find_fleet` takes many paths and
-patterns. What is missing or cannot be read is a `Problem` of that node, never an exception: the rest of the
-directory is still worth reading. A running node's directory can be described; nothing is locked.
+Entered by `describe`. What is missing or cannot be read is a `Problem` of that node, never an exception: the
+rest of the directory is still worth reading. A running node's directory can be described; nothing is locked.
 
-Not here: the batches (`node_log`), and whether an export is what was exported (`manifest`).
+Not here: which directories there are (`finding`), the batches (`node_log`), and whether an export is what was
+exported (`manifest`).
 """
 
-import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -18,13 +16,11 @@ from typing import TypeVar
 import msgspec
 
 from kraftd.errors import KraftdError, MalformedError
-from kraftd.logtools.errors import UnanswerableError, no_such_path
 from kraftd.logtools.manifest import MANIFEST, Manifest, decode_manifest
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.records import epoch_checkpoint, meta_properties, names, partition_metadata, quorum_state
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.types import (
-    METADATA_TOPIC_ID,
     NO_NODE,
     ZERO_UUID,
     Election,
@@ -35,12 +31,6 @@ from kraftd.types import (
     OffsetAndEpoch,
     uuid_text,
 )
-
-DEPTH = 4
-"""How far below what was named a log may lie: `fleet/cluster/node/data` is the deepest in use."""
-
-_NAMED_MAX = 3
-"""Of several logs so many are named."""
 
 Parsed = TypeVar("Parsed")
 
@@ -125,66 +115,6 @@ class NodeFiles(msgspec.Struct, frozen=True):
         return self.snapshots[-1].base_offset if self.snapshots else 0
 
 
-def find_log(path: Path) -> NodeFiles:
-    """The one log that a path stands for.
-
-    Raises:
-        UnanswerableError: There is none, or more than one.
-    """
-    found = find_logs(path)
-    if len(found) > 1:
-        some = ", ".join(str(log.home) for log in found[:_NAMED_MAX])
-        more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
-        raise UnanswerableError(f"{path} holds several logs; name one: {some}{more}")
-    return found[0]
-
-
-def find_logs(path: Path) -> list[NodeFiles]:
-    """Every log that a path stands for, by name.
-
-    Raises:
-        UnanswerableError: There is none.
-    """
-    if not path.exists():
-        raise no_such_path(path)
-    if not path.is_dir():
-        return [_named_file(path)]
-    directories = _log_directories(path)
-    if not directories:
-        raise UnanswerableError(
-            f"{path} holds no metadata log; name a directory with {names.LOG_DIRECTORY}, .log or .checkpoint "
-            "files in it"
-        )
-    if len(directories) == 1:
-        return [describe(directories[0], named=str(path))]
-    return [describe(directory) for directory in directories]
-
-
-def find_fleet(paths: Iterable[str | Path]) -> tuple[list[NodeFiles], list[Problem]]:
-    """Every log at or below these directories, each once, by absolute paths.
-
-    A path with `*`, `?` or `[` in it that is no directory's name is a pattern; it means all directories it
-    fits. A directory without a log is a problem, as long as another has one.
-
-    Raises:
-        UnanswerableError: A path does not exist, or there is no log at all.
-    """
-    found: dict[Path, None] = {}
-    lost = []
-    for root in _expanded(paths):
-        if not root.is_dir():
-            raise UnanswerableError(f"{root}: {'not a directory' if root.exists() else 'no such directory'}")
-        directories = _log_directories(root.resolve())
-        found.update(dict.fromkeys(directories))
-        if not directories:
-            text = f"no {names.LOG_DIRECTORY} directory in it or up to {DEPTH} levels below"
-            action = "name a controller's metadata directory or an export"
-            lost.append(Problem(ProblemKind.INCOMPLETE, str(root), text, action=action))
-    if not found:
-        raise UnanswerableError(lost[0] if lost else "name a directory")
-    return [describe(directory) for directory in found], lost
-
-
 def by_cluster(nodes: Sequence[NodeFiles]) -> dict[str, list[NodeFiles]]:
     """Group directories by cluster id. One without a cluster id stands alone, under its path."""
     groups: dict[str, list[NodeFiles]] = {}
@@ -264,7 +194,7 @@ def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[Log
         if (problem := problem_of_name(path)) is not None:
             reader.problems.append(problem.within(home))
             continue
-        kind, base_offset, epoch = _kind_of_name(entry.name)
+        kind, base_offset, epoch = kind_of_name(entry.name)
         if kind is None:
             continue
         if not path.is_file() or not os.access(path, os.R_OK):
@@ -286,13 +216,13 @@ def _lacking(files: Sequence[LogFile]) -> str:
 def problem_of_name(path: Path) -> Problem | None:
     """Why a name that looks like a segment's or a snapshot's can be none's: its offset is out of range."""
     try:
-        _kind_of_name(path.name)
+        kind_of_name(path.name)
     except MalformedError as error:
         return in_file(path, str(error).removeprefix(f"{path.name}: "))
     return None
 
 
-def _kind_of_name(name: str) -> tuple[FileKind | None, Offset, Epoch]:
+def kind_of_name(name: str) -> tuple[FileKind | None, Offset, Epoch]:
     """What kind of file has this name, its offset, and its epoch.
 
     Raises:
@@ -305,111 +235,6 @@ def _kind_of_name(name: str) -> tuple[FileKind | None, Offset, Epoch]:
     if snapshot is not None:
         return FileKind.SNAPSHOT, snapshot.offset, snapshot.epoch
     return None, -1, -1
-
-
-def _named_file(path: Path) -> NodeFiles:
-    """A snapshot stands for itself, a segment for its log up to its end.
-
-    Raises:
-        UnanswerableError: It is neither, or of another topic.
-    """
-    _refuse_other_topic(path.parent)
-    if (problem := problem_of_name(path)) is not None:
-        raise UnanswerableError(problem)
-    kind, base, epoch = _kind_of_name(path.name)
-    if path.name == names.BOOTSTRAP_CHECKPOINT:
-        kind, base, epoch = FileKind.SNAPSHOT, 0, 0
-    if kind is FileKind.SNAPSHOT:
-        file = LogFile(path, kind, base, epoch, path.stat().st_size)
-        return NodeFiles(str(path), path.parent, path.parent, (file,))
-    if kind is None:
-        raise UnanswerableError(f"{path} is neither a segment (….log) nor a snapshot (….checkpoint)")
-    log = describe(path.parent.absolute(), named=str(path))
-    later = [segment.base_offset for segment in log.segments if segment.base_offset > base]
-    ends = {FileKind.LOG: base, FileKind.SNAPSHOT: later[0] if later else base, FileKind.BOOTSTRAP: 0}
-    kept = (file for file in log.files if not later or file.base_offset <= ends[file.kind])
-    return msgspec.structs.replace(log, files=tuple(kept))
-
-
-# -- looking for directories ------------------------------------------------------------------
-
-
-def _expanded(paths: Iterable[str | Path]) -> Iterator[Path]:
-    """The paths, patterns replaced by what they fit.
-
-    Raises:
-        UnanswerableError: A pattern fits no directory.
-    """
-    for path in paths:
-        text = str(path)
-        if not glob.has_magic(text) or Path(text).exists():
-            yield Path(text)
-            continue
-        found = sorted(entry for entry in glob.glob(text) if Path(entry).is_dir())  # noqa: PTH207 - keeps the text as it is
-        if not found:
-            raise UnanswerableError(f"{text}: no directory fits this pattern")
-        yield from map(Path, found)
-
-
-def _log_directories(path: Path) -> list[Path]:
-    """The directories with segments at or below a path.
-
-    Raises:
-        UnanswerableError: The path is a directory of another topic, or a folder cannot be read.
-    """
-    _refuse_other_topic(path)
-    try:
-        return list(_below(path, DEPTH))
-    except OSError as error:
-        raise UnanswerableError(f"{error.filename} cannot be read: {error.strerror}") from error
-
-
-def _below(path: Path, depth: int) -> Iterator[Path]:
-    inner = path / names.LOG_DIRECTORY
-    if inner.is_dir():
-        yield inner
-        return
-    children = sorted(os.scandir(path), key=lambda entry: entry.name)
-    if path.name == names.LOG_DIRECTORY or any(
-        entry.is_file() and _is_ours(entry.name) for entry in children
-    ):
-        yield path
-    elif depth:
-        for entry in children:
-            below = Path(entry.path)
-            if entry.is_dir() and not entry.name.startswith(".") and not _is_of_another_topic(below):
-                yield from _below(below, depth - 1)
-
-
-def _is_ours(name: str) -> bool:
-    try:
-        return _kind_of_name(name)[0] is not None
-    except MalformedError:
-        return False
-
-
-def _refuse_other_topic(path: Path) -> None:
-    """Say what a directory is that holds no metadata, but the records of a topic.
-
-    Raises:
-        UnanswerableError: It does.
-    """
-    if _is_of_another_topic(path):
-        raise UnanswerableError(
-            f"{path} is a partition of a topic, not the metadata log, which is in {names.LOG_DIRECTORY}"
-        )
-
-
-def _is_of_another_topic(path: Path) -> bool:
-    """Whether a directory holds the records of a topic: its id says so, in a file that Kafka puts there."""
-    try:
-        topic_id = partition_metadata.decode((path / names.PARTITION_METADATA).read_bytes())
-    except (OSError, MalformedError):
-        return False
-    return topic_id != METADATA_TOPIC_ID
-
-
-# -- small files ------------------------------------------------------------------------------
 
 
 def _identity(properties: MetaProperties | None, manifest: Manifest | None) -> tuple[str, NodeId, str]:

@@ -19,7 +19,8 @@ from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch, base_offset_of, reason_of
 from kraftd.logtools.commit import proofs_of
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.node_files import LogFile, NodeFiles, find_log
+from kraftd.logtools.finding import find_log
+from kraftd.logtools.node_files import LogFile, NodeFiles
 from kraftd.logtools.node_log import read_log, times_of
 from kraftd.logtools.points import Point
 from kraftd.logtools.problem import Problem, ProblemKind, in_file

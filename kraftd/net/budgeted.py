@@ -34,7 +34,7 @@ class RequestHandler(Protocol):
         """A connection is closed whose handshake was done: drop what is kept for it."""
 
 
-class Host(Protocol):
+class ServerSide(Protocol):
     """What a connection needs of its server."""
 
     @property
@@ -58,8 +58,8 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     WRITE_BUFFER_BYTES_HIGH = limits.CLIENT_WRITE_BUFFER_BYTES_HIGH
 
-    def __init__(self, host: Host, number: int) -> None:
-        super().__init__(host.outbox, host.limited_logger, host.codecs)
+    def __init__(self, server: ServerSide, number: int) -> None:
+        super().__init__(server.outbox, server.limited_logger, server.codecs)
         self.number = number
         self.quiet_sweeps = 0
         """How many sweeps for idle connections found no new request."""
@@ -67,11 +67,11 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """Whether a request has come since its greeting."""
         self.unsent_bytes = 0
         """Unsent responses, beyond what the kernel holds."""
-        self._handler = host.request_handler
-        self._long_response_keys = host.long_response_keys
-        self._budgets = host.budgets
-        self._slots = host.slots
-        self._lane = host.budgets.lanes[PeerClass.STRANGER]
+        self._handler = server.request_handler
+        self._long_response_keys = server.long_response_keys
+        self._budgets = server.budgets
+        self._slots = server.slots
+        self._lane = server.budgets.lanes[PeerClass.STRANGER]
         self._in_flight = 0
         self._long_in_flight = 0
         self._is_ordered = False

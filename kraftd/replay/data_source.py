@@ -32,7 +32,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.node_files import by_cluster, find_fleet
+from kraftd.logtools.finding import find_fleet
+from kraftd.logtools.node_files import by_cluster
 from kraftd.replay.cluster_scan import survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.source.columns import SCHEMA, chosen

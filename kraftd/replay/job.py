@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from pyarrow.dataset import dataset
 
-from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet
+from kraftd.logtools.finding import find_fleet
+from kraftd.logtools.node_files import NodeFiles, by_cluster
 from kraftd.logtools.points import NotAPointError, Point, parse_point
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.cluster_scan import ClusterSurvey, survey_clusters

@@ -1,4 +1,8 @@
-"""One number of the Prometheus page."""
+"""One number of the Prometheus page.
+
+Short, because those that measure (`controller_metrics`, `node_status`) and the page that shows it know it,
+and not each other.
+"""
 
 from collections.abc import Mapping
 from typing import TypeAlias

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kraftd.logtools.node_files import by_cluster, find_fleet
+from kraftd.logtools.finding import find_fleet
+from kraftd.logtools.node_files import by_cluster
 from kraftd.replay.cluster_scan import survey_clusters
 from tests.damage.damaged_node import DamagedNode
 from tests.damage.variants import VARIANTS, Said, Truth

@@ -91,7 +91,7 @@ class PartitionChanges:
         self._events = event, *then
         self._event = event
         self._then = list(then)
-        self._through: defaultdict[Uuid, set[int]] = defaultdict(set)
+        self._settled: defaultdict[Uuid, set[int]] = defaultdict(set)
         """Those that stay in the list, and of which nothing more is to be said."""
         self._topics: list[Uuid] = []
         """The topics that are left of this round, last one first."""
@@ -107,7 +107,7 @@ class PartitionChanges:
         for topic_id, partition_id in self._rounds(topics, event.list(topics)):
             change = self._change(rules, topics, topic_id, partition_id)
             if change is None:
-                self._through[topic_id].add(partition_id)
+                self._settled[topic_id].add(partition_id)
             else:
                 records.append(change)
             looks -= 1
@@ -116,9 +116,9 @@ class PartitionChanges:
         if not self._then:
             return records, True
         self._event = self._then.pop(0)
-        self._through.clear()
+        self._settled.clear()
         for failed in self.failures:
-            self._through[failed.topic_id].add(failed.partition_id)
+            self._settled[failed.topic_id].add(failed.partition_id)
         return records, False
 
     def leave_out(self, topic_id: Uuid, partition_id: int, error: Exception) -> bool:
@@ -126,10 +126,10 @@ class PartitionChanges:
 
         Returns whether that is new: if not, it was not this partition that failed.
         """
-        through = self._through[topic_id]
-        if partition_id in through:
+        settled = self._settled[topic_id]
+        if partition_id in settled:
             return False
-        through.add(partition_id)
+        settled.add(partition_id)
         self.failures.append(FailedPartition(topic_id, partition_id, error))
         return True
 
@@ -151,24 +151,31 @@ class PartitionChanges:
         return PartitionChanges(*map(restricted, (*self._events, _Event(_leaderless, _as_it_is))))
 
     def _rounds(self, topics: TopicsImage, listed: PartitionList) -> Iterator[tuple[Uuid, int]]:
-        """Partitions from where the last slice ended, round after round, until a whole round finds none."""
-        decided: defaultdict[Uuid, set[int]] = defaultdict(set)
+        """Partitions from where the last slice ended, round after round, until a whole round finds none.
+
+        Say the list holds partitions 0 to 3 of one topic, and a slice takes three. The first slice takes 0, 1
+        and 2; the second goes on at 3 and then begins a round, since a leader may have brought 0 back into an
+        ISR between the two: then 0 is in the list again, and is taken again. What this slice has taken is
+        still in the list, since its records are not applied yet, and is passed over. A round that began at
+        its first partition and found nothing is the end.
+        """
+        seen_this_slice: defaultdict[Uuid, set[int]] = defaultdict(set)
         while True:
-            is_whole, has_found = self._start == 0, False
+            is_whole_round, has_found = self._start == 0, False
             if not self._topics:
                 self._topics = sorted(listed.topic_ids(), reverse=True)
             while self._topics:
                 topic_id = self._topics[-1]
-                through, now = self._through.get(topic_id, _NONE), decided[topic_id]
+                settled, seen = self._settled.get(topic_id, _NONE), seen_this_slice[topic_id]
                 for partition_id in topics.ids_in(listed, topic_id, self._start):
                     self._start = partition_id + 1
-                    if partition_id not in through and partition_id not in now:
+                    if partition_id not in settled and partition_id not in seen:
                         has_found = True
-                        now.add(partition_id)
+                        seen.add(partition_id)
                         yield topic_id, partition_id
                 self._topics.pop()
                 self._start = 0
-            if is_whole and not has_found:
+            if is_whole_round and not has_found:
                 return
 
     def _change(

@@ -20,9 +20,9 @@ class ElectionKind(Enum):
     """The kinds of elections."""
 
     ONLINE = "online"
-    """Keep the leader, or find another without losing records."""
+    """Keep the leader, or find another without losing records; the last known leader if nobody is left."""
     PREFERRED = "preferred"
-    """The first replica leads if it can without losing records."""
+    """The first replica leads if it can without losing records; else as ONLINE."""
     UNCLEAN = "unclean"
     """Keep the partition online, at the price of records if need be."""
 

@@ -205,7 +205,7 @@ PARTITIONS = (
         "tests",
         (
             f"{_PARTITIONS}.broker_changes:PartitionChanges._rounds",
-            "if is_whole and not has_found:",
+            "if is_whole_round and not has_found:",
             "if not self._topics:",
         ),
         where=(_EVENTS,),

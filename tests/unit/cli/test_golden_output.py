@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kraftd.cli.main import run
-from kraftd.logtools.node_files import find_log
+from kraftd.logtools.finding import find_log
 from kraftd.logtools.state import State, state_at
 from kraftd.metadata.part import ImageView
 from kraftd.metadata.registry import TABLES as IMAGE_TABLES

@@ -13,7 +13,7 @@ import pytest
 
 from kraftd.cli.shell import _laid_out
 from kraftd.cli.shell_commands import Session
-from kraftd.logtools.node_files import find_log
+from kraftd.logtools.finding import find_log
 from kraftd.logtools.state import state_at
 from kraftd.logtools.tree import root_of
 from kraftd.records.frame import RawRecord

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.finding import find_log
 from kraftd.logtools.history import History, history_of
-from kraftd.logtools.node_files import find_log
 from kraftd.logtools.state import state_at
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_diff import changes

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.finding import find_fleet, find_logs
 from kraftd.logtools.manifest import manifest_problems
-from kraftd.logtools.node_files import NodeFiles, by_cluster, find_fleet, find_logs
+from kraftd.logtools.node_files import NodeFiles, by_cluster
 from kraftd.logtools.problem import ProblemKind
 from kraftd.replay.cluster_scan import survey_clusters
 from tests.replay.logs import CLUSTER_ID, leader_change, noops, write_manifest, write_node

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.node_files import find_log, find_logs
+from kraftd.logtools.finding import find_log, find_logs
 from kraftd.logtools.node_log import times_of
 from kraftd.logtools.points import Point
 from kraftd.logtools.state import advanced, refreshed, state_at

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.node_files import find_log
+from kraftd.logtools.finding import find_log
 from kraftd.logtools.state import State, state_at
 from kraftd.logtools.tree import Place, data_of, find, match, normal, root_of, walk
 from kraftd.metadata.image import to_records

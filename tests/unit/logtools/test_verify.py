@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from kraftd.logtools.node_files import find_logs
+from kraftd.logtools.finding import find_logs
 from kraftd.logtools.state import state_at
 from kraftd.logtools.verify import Verdict, verify
 from kraftd.records import epoch_checkpoint, names, quorum_state

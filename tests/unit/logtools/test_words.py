@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kraftd.logtools.node_files import find_log
+from kraftd.logtools.finding import find_log
 from kraftd.logtools.points import Point
 from kraftd.logtools.quorum_facts import QuorumFacts, VoterFacts, quorum_changes
 from kraftd.logtools.state import state_at

@@ -24,7 +24,7 @@ from tests.unit.metadata.toys import TOYS, ToyRecord  # noqa: E402
 parts.PARTS = (*parts.PARTS, TOYS)
 
 from kraftd.cli.main import run  # noqa: E402
-from kraftd.logtools.node_files import find_log  # noqa: E402
+from kraftd.logtools.finding import find_log  # noqa: E402
 from kraftd.logtools.state import state_at  # noqa: E402
 from kraftd.metadata.image import EMPTY, to_records  # noqa: E402
 from kraftd.metadata.image_builder import apply_all  # noqa: E402

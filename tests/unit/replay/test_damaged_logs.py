@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kraftd.logtools.node_files import by_cluster, find_fleet
+from kraftd.logtools.finding import find_fleet
+from kraftd.logtools.node_files import by_cluster
 from kraftd.logtools.problem import ProblemKind
 from kraftd.replay.cluster_scan import ClusterSurvey, survey_clusters
 from kraftd.replay.image.fold_plan import plan_fold

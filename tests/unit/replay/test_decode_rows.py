@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kraftd.logtools.commit import Bounds
-from kraftd.logtools.node_files import NodeFiles, find_fleet
+from kraftd.logtools.finding import find_fleet
+from kraftd.logtools.node_files import NodeFiles
 from kraftd.metadata.secrets import holds_secret
 from kraftd.records.batch import encode_batch, encode_control_batch, scan
 from kraftd.records.control import control_to_json, decode_control

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.commit import CommitStatus
-from kraftd.logtools.node_files import by_cluster, find_fleet
+from kraftd.logtools.finding import find_fleet
+from kraftd.logtools.node_files import by_cluster
 from kraftd.logtools.points import NotAPointError, Point, parse_point
 from kraftd.records.batch import encode_batch
 from kraftd.replay.cluster_scan import ClusterSurvey, survey_clusters

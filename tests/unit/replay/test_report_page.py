@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kraftd.logtools.node_files import by_cluster, find_fleet
+from kraftd.logtools.finding import find_fleet
+from kraftd.logtools.node_files import by_cluster
 from kraftd.replay.cluster_scan import survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.image.fold import FoldSummary

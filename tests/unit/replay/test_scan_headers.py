@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftd.logtools.node_files import find_log
+from kraftd.logtools.finding import find_log
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.cluster_scan import survey_node
 from kraftd.replay.source.headers import walk

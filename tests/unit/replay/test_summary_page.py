@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from kraftd.logtools.commit import CommitStatus
-from kraftd.logtools.node_files import by_cluster, find_fleet
+from kraftd.logtools.finding import find_fleet
+from kraftd.logtools.node_files import by_cluster
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.replay.cluster_scan import survey_clusters
 from kraftd.replay.image.fold import FoldSummary

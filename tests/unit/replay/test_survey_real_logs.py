@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.commit import CommitRule, CommitStatus
-from kraftd.logtools.node_files import by_cluster, find_fleet
+from kraftd.logtools.finding import find_fleet
+from kraftd.logtools.node_files import by_cluster
 from kraftd.logtools.problem import ProblemKind
 from kraftd.replay.cluster_scan import ClusterSurvey, survey_clusters
 from tests.fixtures import klog, klogs
