@@ -63,5 +63,7 @@ def plausible_headers(
 
 
 def _is_plausible(window: bytes, at: int, room_bytes: int) -> bool:
-    header = _Header._make(_HEADER.unpack_from(window, at))
-    return HEADER_BYTES <= header.length + OVERHEAD_BYTES <= room_bytes and why_illegal(header) is None
+    fields = _HEADER.unpack_from(window, at)
+    if not HEADER_BYTES <= fields[1] + OVERHEAD_BYTES <= room_bytes:  # the length: seldom possible, and quick
+        return False
+    return why_illegal(_Header._make(fields)) is None
