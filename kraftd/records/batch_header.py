@@ -94,11 +94,11 @@ def why_illegal(header: BatchHeader) -> str | None:
     """Return why no batch of a metadata log has this header; None if one can."""
     if header.magic != MAGIC:
         return f"magic {header.magic} is not the metadata log's {MAGIC}"
-    if header.attributes & COMPRESSION:
-        return f"compression {header.attributes & COMPRESSION}, which a metadata log does not have"
-    if header.attributes & LOG_APPEND_TIME:
-        return "log-append time, which a metadata log does not have"
-    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+    if header.attributes & UNSUPPORTED:
+        compression = header.attributes & COMPRESSION
+        what = f"compression {compression}" if compression else "log-append time"
+        return f"{what}, which a metadata log does not have"
+    if not 1 <= header.record_count == header.last_offset_delta + 1:
         return f"{header.record_count} records up to offset +{header.last_offset_delta}"
     if header.base_offset < 0 or header.epoch < 0:
         return f"base offset {header.base_offset} and epoch {header.epoch} must not be negative"
