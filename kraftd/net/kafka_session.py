@@ -73,8 +73,9 @@ class KafkaSession:
         connection.become(PeerClass.CLIENT)
         connection.allow_frames(min(request_bytes_max, HEAD_BYTES_MAX_BEFORE_HANDSHAKE))
         connection.serve_in_order()
+        self._requests = 0
         self._only: Request | None = None
-        """The last request, if it was ApiVersions."""
+        """The only request so far, if it was ApiVersions."""
 
     def handle(self, frame: Buffer) -> None:
         """Decode one request and give it to its handler, or keep it until there is room for its response."""
@@ -97,14 +98,16 @@ class KafkaSession:
         except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
             connection.fail("decoding a request", error)
         else:
-            self._only = request if key == API_VERSIONS else None
+            self._requests += 1
+            self._only = request if key == API_VERSIONS and self._requests == 1 else None
             connection.dispatch(request)
 
     def ended(self) -> None:
         """Tell of a client that asked what is served here, and then nothing: its library found no Metadata.
 
-        Some tell their user little: librdkafka's producer says that its messages timed out. A connection of a
-        broker may end so too, when another controller leads by then.
+        Kafka's admin client begins each connection so, too, and then asks; `kafka-features describe` asks
+        that very question once more. Some libraries tell their user little: librdkafka's producer says that
+        its messages timed out. A connection of a broker may end so too, when another controller leads then.
         """
         if self._only is None:
             return

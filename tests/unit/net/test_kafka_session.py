@@ -141,8 +141,10 @@ async def test_an_api_that_is_not_served_ends_its_connection_and_its_sender_is_t
     ("client_id", "requests", "is_told"),
     [
         ("producer-1", [18], True),
-        (None, [18, 18], True),
+        (None, [18], True),
+        ("adminclient-1", [18, 18], False),
         ("producer-1", [18, 1], False),
+        ("adminclient-1", [18, 1, 18], False),
         ("raft-client-11", [18], False),
         ("11", [18], False),
     ],
