@@ -26,7 +26,8 @@ AFTER_A_FAULT = (
 AFTER_A_LOST_DIRECTORY = (
     r"LogDirFailureChannel: Error while ",
     r"LogManager: (Stopping serving logs in dir|Logs for partitions .* are offline)",
-    r"LogCleaner: Stopping cleaning logs in dir",
+    r"LogManager: Exception while deleting Log\(dir=",  # a topic was deleted up to a minute before
+    r"LogCleaner: (Stopping cleaning logs in dir|Failed to access checkpoint file)",
     r"ReplicaManager: .* (Stopp\w+ serving replicas in dir|stopped fetcher for partitions)",
     r"BrokerServer: Exception while execution the action",  # of the request that met the failing disk
     r"Unable to bring up new local leader \S+ with topic id \S+ because it resides in an offline log dir",
