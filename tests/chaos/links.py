@@ -217,12 +217,16 @@ class Network:
     def _accept(self, source: NodeId, target: NodeId) -> End:
         return Pipe(self, source, target).accept()
 
-    def close(self) -> None:
-        """Close everything."""
+    def stop_listening(self) -> None:
+        """Accept no more connections: whoever connected later would find no owner of the connecting."""
         for server in self._servers:
             server.close()
         for sock in self._listening.values():
             sock.close()
+
+    def close(self) -> None:
+        """Close everything."""
+        self.stop_listening()
         for pipe in list(self.pipes):
             pipe.reset()
 

@@ -105,6 +105,7 @@ class Quorum:
                 try:
                     yield
                 finally:
+                    self.network.stop_listening()
                     for supervisor in supervisors:
                         supervisor.cancel()
         finally:

@@ -150,3 +150,14 @@ async def test_a_node_that_is_down_is_a_connection_that_ends() -> None:
             with pytest.raises(ConnectionResetError):
                 await reader.read()
             writer.transport.abort()
+
+
+async def test_who_connects_once_a_run_ends_is_refused() -> None:
+    """A node that is still up knocks while the run's tasks are being cancelled: nobody could own its pipe."""
+    async with pair() as both:
+        proxy = both.near[1].get_extra_info("peername")
+        both.network.stop_listening()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*proxy)
+        both.near[1].write(b"still open")
+        assert await both.far[0].readexactly(len(b"still open")) == b"still open"
