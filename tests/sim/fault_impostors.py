@@ -66,8 +66,13 @@ def greeting(identity: Identity, nonce: Uuid, *, is_challenge: bool = False) -> 
 
 
 def nonces(world: "World", node: "SimNode", victim: "SimNode") -> list[Uuid]:
-    """Guesses, and what nodes told each other somewhere else, for another voter, or long ago."""
-    seen = [given.nonce for given in world.recorder.nonces if not given.is_good(node.id, victim.id)]
+    """Guesses, and what nodes told each other somewhere else, for another voter, or long ago.
+
+    Who heard a nonce that is good where it is shown is in the network between two voters, against whom there
+    is no promise; the name of node 1 may lead to node 3.
+    """
+    shown_at = world.network.led_to(node.id)
+    seen = [given.nonce for given in world.recorder.nonces if not given.is_good(shown_at, victim.id)]
     world.random.shuffle(seen)
     return [ZERO_UUID, world.random.randbytes(16), *seen[: int(world.random.random() * 12)]]
 

@@ -484,6 +484,10 @@ class Network:
         """Whoever connects to the name of one machine comes to another one from now on."""
         self._astray[name] = machine
 
+    def led_to(self, name: Machine) -> Machine:
+        """The machine that the name of this one leads to now."""
+        return self._astray.get(name, name)
+
     def lead_back(self) -> None:
         """Every name leads to its own machine again, and what came to another one is torn."""
         self._astray.clear()
@@ -588,7 +592,7 @@ class Network:
         number = host[1:]
         if host[:1] != "m" or not number.isdigit() or int(number) not in self.hosts:
             return None
-        return self._astray.get(int(number), int(number))
+        return self.led_to(int(number))
 
 
 def _made(end: End) -> None:

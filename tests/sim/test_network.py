@@ -144,7 +144,7 @@ def test_who_writes_to_a_process_that_is_gone_is_reset(wire: Wire) -> None:
 def test_a_name_leads_astray_until_it_leads_back() -> None:
     it = Wire()
     it.network.lead_astray(TWO, ONE)
-    assert it.network._machine_of(host_of(TWO)) == ONE
+    assert it.network._machine_of(host_of(TWO)) == it.network.led_to(TWO) == ONE
     it.network.lead_back()
     assert it.network._machine_of(host_of(TWO)) == TWO
 
