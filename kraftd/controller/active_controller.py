@@ -155,7 +155,7 @@ class ActiveController:
     @property
     def has_next_slice(self) -> bool:
         """Whether `next_slice` has something to do."""
-        return bool(self._resolved) or self.plans.has_next
+        return bool(self._resolved or self.plans.has_next)
 
     def next_slice(self, now: Now) -> Write | Resolved | None:
         """The next slice of what is worked off, or what became of it; None if nothing is due."""

@@ -80,10 +80,9 @@ class EventQueue:
         """What the events of this turn took so far."""
 
     def begin_turn(self) -> None:
-        """Give every class its time again."""
-        if self.total_ns:
-            self._spent_ns = [0] * len(EventClass)
-            self.total_ns = 0
+        """Give every class its time again. Needed only if `total_ns` says that some was taken."""
+        self._spent_ns = [0] * len(EventClass)
+        self.total_ns = 0
 
     def may_handle(self, event_class: EventClass) -> bool:
         """Whether an event that arrives now is to be handled at once."""

@@ -44,7 +44,7 @@ class PlanRunner:
     def has_next(self) -> bool:
         """Whether `next` has one."""
         ready = self._ready
-        return bool(ready) and any(run.in_flight < SLICES_IN_FLIGHT for run in ready)
+        return any(run.in_flight < SLICES_IN_FLIGHT for run in ready) if ready else False
 
     def is_busy(self, broker_id: NodeId) -> bool:
         """Whether a plan about this broker has begun."""

@@ -208,7 +208,8 @@ class QuorumController:
     @property
     def has_next_slice(self) -> bool:
         """Whether `next_slice` has something to do."""
-        return bool(self._resolved) or (self._active is not None and self._active.has_next_slice)
+        active = self._active  # asked several times a turn, mostly where there is none
+        return bool(self._resolved if active is None else self._resolved or active.has_next_slice)
 
     # -- the state machine behind the log
 

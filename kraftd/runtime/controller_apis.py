@@ -122,7 +122,8 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
     def run(self, now: Now) -> None:
         """Handle what waits, then the next slice of what is done in slices, and what is due by itself."""
         controller, queue = self._controller, self.queue
-        queue.begin_turn()
+        if queue.total_ns:
+            queue.begin_turn()
         while queue.count and (event := queue.take(now.mono_ms)) is not None:
             event.handle()
         if controller.has_next_slice:

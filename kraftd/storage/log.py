@@ -311,11 +311,12 @@ class Log:
         """
         if self._job is not None and not self._job.finished:
             raise InvariantError("a flush was begun while another one runs")
-        dirty = [
-            (segment.handle, segment.path)
-            for segment in self._segments
-            if segment.end_offset > self.flushed_offset
-        ]
+        dirty: list[tuple[int, Path]] = []
+        for segment in reversed(self._segments):
+            if segment.end_offset <= self.flushed_offset:
+                break
+            dirty.append((segment.handle, segment.path))
+        dirty.reverse()  # the oldest is synced first, so that no crash leaves a later one after a gap
         recovery_points = self._recovery_points if sync_recovery_point else None
         sequence = recovery_points.unsynced_sequence if recovery_points is not None else 0
         self._job = FlushJob(

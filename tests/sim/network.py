@@ -187,7 +187,14 @@ class End:
 
     def _read_in_pieces(self, data: bytes) -> None:
         """As libuv does: until all is read, or reading was paused."""
-        protocol, view = self.protocol, memoryview(data)
+        protocol = self.protocol
+        buffer, size = protocol.get_buffer(-1), len(data)
+        if size <= len(buffer):  # nearly always
+            buffer[:size] = data
+            self.other.sent(size)
+            protocol.buffer_updated(size)
+            return
+        view = memoryview(data)
         while view and not self.is_dead and not self._closing:
             if self.reading_paused:
                 self.unread.insert(0, (DATA, bytes(view)))
