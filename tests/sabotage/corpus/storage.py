@@ -117,8 +117,8 @@ STORAGE = (
         "crash",
         (
             "kraftd.storage.log:Log.begin_flush",
-            "for segment in self._segments",
-            "for segment in self._segments[-1:]",
+            "for segment in reversed(self._segments):",
+            "for segment in self._segments[-1:]:",
         ),
     ),
     mutant(
