@@ -1,7 +1,7 @@
 """The controller of one node: the state machine behind its log and, on the leader, the active controller.
 
 The driver gives it committed batches (`apply`), changes of leadership (`leader_changed`), requests (`handle`)
-and time (`poll`, due at `wake_at_ms`, and `next_slice`, due while `has_next_slice`), and carries out what
+and time (`poll`, due at `poll_at_ms`, and `next_slice`, due while `has_next_slice`), and carries out what
 comes back: a `Write` goes to the log and, whatever becomes of it, to `finished`, which knows the response.
 All calls come from one loop.
 
@@ -194,6 +194,16 @@ class QuorumController:
 
     @property
     def wake_at_ms(self) -> int:
+        """When `next_slice` or `poll` has something to do, on the monotonic clock; 0 for at once."""
+        active = self._active  # asked several times a turn, mostly where there is none
+        if self._resolved:
+            return 0
+        if active is None:
+            return NEVER_MS
+        return 0 if active.has_next_slice else self.poll_at_ms
+
+    @property
+    def poll_at_ms(self) -> int:
         """When `poll` has something to do, on the monotonic clock; 0 for at once."""
         active = self._active
         if active is None:
@@ -208,7 +218,7 @@ class QuorumController:
     @property
     def has_next_slice(self) -> bool:
         """Whether `next_slice` has something to do."""
-        active = self._active  # asked several times a turn, mostly where there is none
+        active = self._active
         return bool(self._resolved if active is None else self._resolved or active.has_next_slice)
 
     # -- the state machine behind the log
@@ -301,7 +311,7 @@ class QuorumController:
     def poll(self, now: Now) -> Write | None:
         """Write what is due by itself: the first records of an activation, or a NoOp on an idle log."""
         active = self._active
-        if active is None or now.mono_ms < self.wake_at_ms:
+        if active is None or now.mono_ms < self.poll_at_ms:
             return None
         self._polled_at_ms = now.mono_ms
         if self._activation_at_ms <= now.mono_ms:

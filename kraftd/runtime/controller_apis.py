@@ -126,9 +126,11 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             queue.begin_turn()
         while queue.count and (event := queue.take(now.mono_ms)) is not None:
             event.handle()
+        if now.mono_ms < controller.wake_at_ms:
+            return
         if controller.has_next_slice:
             self._run_slice(now)
-        if now.mono_ms < controller.wake_at_ms:
+        if now.mono_ms < controller.poll_at_ms:
             return
         started_ns = self._clock_ns()
         write = controller.poll(now)
@@ -138,9 +140,8 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         self._write_lines()
 
     def wake_at_ms(self) -> int:
-        """When the controller wants to write by itself."""
-        controller = self._controller
-        return 0 if self.queue.count or controller.has_next_slice else controller.wake_at_ms
+        """When an event waits, or the controller wants to write by itself."""
+        return 0 if self.queue.count else self._controller.wake_at_ms
 
     def append_done(self, done: AppendDone) -> None:
         """Reply to the request whose write was committed or refused."""

@@ -19,6 +19,8 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
+import msgspec
+
 from kraftd.types import Now
 
 NEVER_US = 1 << 62
@@ -126,15 +128,13 @@ class Clock:
             self._wall_frozen_ms = self.wall_ms()
 
 
-class Timer:
+class Timer(msgspec.Struct, eq=False):
     """A callback that is due later; asyncio's `TimerHandle` as far as anybody needs it."""
 
-    __slots__ = ("args", "callback", "is_cancelled", "when_us")
-
-    def __init__(self, when_us: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self.when_us = when_us
-        self.callback, self.args = callback, args
-        self.is_cancelled = False
+    when_us: int
+    callback: Callable[..., object]
+    args: tuple[Any, ...]
+    is_cancelled: bool = False
 
     def cancel(self) -> None:
         """Forget it."""
