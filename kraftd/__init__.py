@@ -71,9 +71,9 @@ D-19 to D-34 are kept for snapshots, changes of the voters and repair, which are
     D-07  The leader and the vote of an epoch survive every change of state within it. A pre-vote writes no
           election and resets no timer.
     D-08  A closed connection to the leader starts a pre-vote within 100 ms, once an epoch; failover waits
-          for no timeout.
-    D-09  A hand-over waits for the successor's log, then names it first, and it campaigns at once; the old
-          leader stays to vote.
+          for no timeout. A node that has much left to apply waits 300 ms more.
+    D-09  A hand-over waits for the successor's log, then names it first, and it campaigns at once, unless it
+          has much left to apply; the old leader stays to vote.
     D-10  The high watermark is a majority's, never goes back, moves only past a record of the leader's own
           epoch, and is pushed to waiting followers, within a millisecond.
     D-11  Check-quorum counts progress since a voter's previous fetch, not mere presence.

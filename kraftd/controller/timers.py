@@ -24,8 +24,8 @@ from typing import Final
 
 import msgspec
 
-from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
 from kraftd.controller.brokers.heartbeats import BrokerState, fencing, shutdown_stage, state_of
+from kraftd.controller.brokers.staged_plan import Stage, StagedPlan
 from kraftd.controller.context import Context, ControllerSettings
 from kraftd.controller.partitions.broker_changes import PartitionChanges, leaderless, preferred
 from kraftd.controller.plan_runner import PlanRunner
@@ -211,13 +211,13 @@ def fence(context: Context, task: Task) -> Plan:
     broker_id = NO_NODE if task.about is None else task.about
     broker = context.image[BROKERS].get(broker_id)
     if broker is None:
-        return BrokerPlan(broker_id, [])
+        return StagedPlan(broker_id, [])
     epoch = broker.broker_epoch
     session = context.sessions.get(broker_id, epoch)
     heard_ms = NO_CONTACT_MS if session is None else session.contact_ms
     silent_ms = context.now.mono_ms - heard_ms if heard_ms != NO_CONTACT_MS else -1
     stage = fencing(broker, "broker_fenced", reason="no heartbeat", silent_ms=silent_ms)
-    return BrokerPlan(
+    return StagedPlan(
         broker_id,
         [stage],
         when_appended=lambda sessions, _end_offset, _now_ms: sessions.over(broker_id, epoch),
@@ -238,17 +238,17 @@ def finish(context: Context, _task: Task) -> Plan:
         for broker in stopping_brokers:
             sessions.shutting_down(broker.broker_id, broker.broker_epoch, end_offset - 1)
 
-    return BrokerPlan(None, stages, when_appended=when_appended)
+    return StagedPlan(None, stages, when_appended=when_appended)
 
 
 def elect_preferred(_context: Context, _task: Task) -> Plan:
     """The first replicas lead what they can."""
-    return BrokerPlan(None, [_election("preferred_leaders_elected", preferred())])
+    return StagedPlan(None, [_election("preferred_leaders_elected", preferred())])
 
 
 def elect_unclean(_context: Context, _task: Task) -> Plan:
     """Whoever can by now leads what nobody leads."""
-    return BrokerPlan(None, [_election("leaderless_partitions_led", leaderless())])
+    return StagedPlan(None, [_election("leaderless_partitions_led", leaderless())])
 
 
 def _election(event: str, changes: PartitionChanges) -> Stage:

@@ -1,6 +1,6 @@
 """A connection whose other end speaks Kafka's wire: a broker, or one of Kafka's clients and tools.
 
-Entered by `server`, with each frame of a connection whose first byte chose that encoding. There is no
+Entered by `server`, with each frame of a connection whose first frame chose that codec (D-36). There is no
 handshake: the other end says what it is only in each request, and is served as a client. Requests are served
 one at a time, so that their responses come in the order of the requests, as Kafka's clients expect: while a
 Fetch is parked, its connection is. What is not served is not advertised either: whoever sends it

@@ -1,8 +1,9 @@
 """The listening socket and the inbound connections: who may connect, and in which order requests are
 served.
 
-The first byte of a connection chooses its encoding: msgpack, for nodes and kraftctl, or Kafka's own wire, for
-brokers and Kafka's tools, which greet nobody (`kafka_session`). What follows is about msgpack.
+The first byte behind a connection's first length chooses its codec (D-36): msgpack, for nodes and kraftctl,
+or Kafka's own wire, for brokers and Kafka's tools, which greet nobody (`kafka_session`). What follows is
+about msgpack.
 
 Entered through `Server.start`; every connection then is an `InboundConnection`. Until its handshake is
 done, a connection gets only a greeting and one ApiVersions answered; one that greets as a voter may then

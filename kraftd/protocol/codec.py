@@ -1,6 +1,6 @@
 """What a connection needs of an encoding of the wire: frames to messages and back.
 
-A connection keeps the codec that its first byte chose for as long as it stands (`kraftd.protocol.framing`).
+A connection keeps the codec that its first frame chose for as long as it stands (`kraftd.protocol.opening`).
 There are two: `kraftd.protocol.msgpack_codec` and `kraftd.protocol.kafka_codec`.
 """
 

@@ -51,7 +51,7 @@ class Announcements:
         raft.reply(event.handle, rpc.begin_response(error, raft.leader_and_epoch(event.version)))
 
     def on_end_request(self, event: RequestReceived, params: EndParams, now: Now) -> None:
-        """Handle EndQuorumEpoch: the first successor campaigns at once, the others one after another."""
+        """Handle EndQuorumEpoch: the first successor campaigns at once, the others later."""
         raft = self.raft
         error = self._check_announcement(event, params.epoch, params.leader_id)
         if error is ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""The effects of a raft node: what its driver must do, as values, carried out in order.
+"""The effects of a raft node: what must be done for it, as values, carried out in order.
 
 Three kinds, by what the list after them may rely on (D-02):
 
@@ -89,8 +89,8 @@ class ColdRead(msgspec.Struct, frozen=True):
 class Send(msgspec.Struct, frozen=True):
     """Send a request. The response, or its failure, comes back under `correlation_id`.
 
-    The driver connects, resolves names and does handshakes as needed. It reports failures at once; the
-    request timeout is the node's own.
+    Whoever carries it out connects, resolves names and does handshakes as needed, and reports failures at
+    once; the request timeout is the node's own.
     """
 
     to: NodeId

@@ -14,7 +14,7 @@ from kraftd.protocol.messages import QuorumRequest, QuorumResponse
 from kraftd.types import Epoch, NodeId, Offset, PeerIdentity, Uuid
 
 Handle: TypeAlias = int
-"""A request that waits for its reply: connection and correlation id, known to the driver."""
+"""A request that waits for its reply: connection and correlation id, kept by whoever sends the reply."""
 
 Token: TypeAlias = int
 """A local caller that waits for the outcome of an append, a read or a resignation; or a cold read."""
@@ -92,7 +92,9 @@ class PeerIdentified(msgspec.Struct, frozen=True):
     """A connection of ours has done its handshake: the peer told its identity and, if both are voters,
     confirmed ours. Or an observer connected to us.
 
-    The node answers with effects: `RememberPeer`, or `RefusePeer` with the reason (D-06).
+    Most often nothing follows. Else: `RememberPeer` for a new identity of a voter; `RefusePeer` for older
+    connections of it, or for this one if it has our own id; `Warned` if another peer is remembered
+    under its id: then this one is registered, and not counted (D-06).
     """
 
     connection: int

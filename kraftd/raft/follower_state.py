@@ -16,7 +16,9 @@ class FollowerState:
         self.good_connection: int | None = None
         """The connection of the last good fetch; a pre-vote begins when it closes (D-08)."""
         self.is_seeking_leader = False
-        """Whether the leader does not answer, so that an observer asks other nodes (OBS-05, OBS-06)."""
+        """Whether the leader does not answer, so that an observer or an uncounted voter asks other nodes
+        (OBS-05, OBS-06).
+        """
         self.leader_high_watermark: Offset = -1
         self.pending_truncation: tuple[Token, Offset] | None = None
         """A truncation that waits for a cold read to find the batch boundary: its token and its offset."""

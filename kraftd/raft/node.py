@@ -5,9 +5,9 @@ that come back, in order, before it calls again. Nothing here awaits, so what is
 is still true at the bottom. Nothing but `InvariantError` is raised: a fault of a peer comes back as an effect
 or a response, like everything else (D-14).
 
-`poll` is called once a turn of the loop, after everything that was ready has been handled: it drains the
-accumulator, sends what is due, and moves on from state to state where timers demand it. After it,
-`wake_at_ms` lies in the future, always (D-01).
+`poll` is called in each turn of the loop, after everything that was ready has been handled, and again if that
+brings new events: it drains the accumulator, sends what is due, and moves on from state to state where timers
+demand it. After it, `wake_at_ms` lies in the future, always (D-01).
 
 A stalled process: a turn that comes more than 200 ms after `wake_at_ms` shows that the process stood still.
 Messages that came meanwhile may still lie in the sockets, so the timers of fetch, election and requests wait
@@ -427,7 +427,7 @@ class RaftNode:
 
     @property
     def leader_id(self) -> NodeId:
-        """The id of the leader; NO_NODE while it is unknown, and once it has resigned."""
+        """The id of the leader, as `status.known_leader` has it; NO_NODE if there is none."""
         return status.known_leader(self._raft)
 
     @property

@@ -54,7 +54,9 @@ class Rejoin:
         self._highest: Epoch = 0
         self._epoch_to_exceed: Epoch | None = None
         self.unheard: frozenset[NodeId] = frozenset(quorum.others)
-        """The voters that have not answered since this start, or since our health last changed."""
+        """The voters that have not answered since this start, or since amnesia was found or a rejoin
+        ended.
+        """
 
     @property
     def is_whole(self) -> bool:

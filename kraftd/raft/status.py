@@ -129,12 +129,13 @@ def role_text(raft: RaftState) -> str:
 
 
 def known_leader(raft: RaftState) -> NodeId:
-    """Return the leader that this node follows, asks after or is; NO_NODE if there is none, or it has
-    resigned.
+    """Return the leader: this node, or the one that it follows, even after that ended its epoch, or the one
+    whose loss it asks pre-votes about. NO_NODE if none is known, or this node is unattached or has resigned.
 
-    Responses and `LeaderChanged` go further: they name the leader of the epoch as soon as it is known. Node 3
-    has lost touch with node 1, which leads epoch 4, and got no pre-votes: for an operator of node 3 nobody
-    leads, but who asks node 3 for the leader is sent to node 1, which may well be there.
+    The responses to votes, fetches and announcements go further, and so does `LeaderChanged`, but at a start
+    and for this node's own lead, which it tells once it may decide: they name the leader of the epoch as soon
+    as it is known. Node 3 has lost touch with node 1, which leads epoch 4, and got no pre-votes: for an
+    operator of node 3 nobody leads, but a node that asks node 3 is sent to node 1, which may well be there.
     """
     return NO_NODE if isinstance(raft.state, Resigned | Unattached) else raft.leader_id
 

@@ -1,8 +1,8 @@
 """Feeds committed batches to the state machine without stopping the loop.
 
-`commit` raises the target, and once a turn, after all effects, `run` applies what is committed, in
-portions, for ten milliseconds at most: from memory, or, on a node that starts or lags, from the disk through
-a thread. After the portions of a `run` the raft node is told `Applied`, once.
+`commit` raises the target, and in each turn, after the effects of a `poll`, `run` applies what is
+committed, in portions, for ten milliseconds at most: from memory, or, on a node that starts or lags, from the
+disk through a thread. After the portions of a `run` the raft node is told `Applied`, once.
 
 Any exception of the state machine is fatal (D-18): it could not apply the same batch again.
 

@@ -1,9 +1,9 @@
-"""Runs one raft node on one event loop: at once for each event, and once a turn for everything else (D-16).
+"""Runs one raft node on one event loop: at once for each event, and turn by turn for everything else (D-16).
 
 Entered in two ways: `Driver.deliver`, with an event of a socket, a thread or a caller; and the turn, which
 the driver schedules for itself after events and at the raft node's `wake_at_ms`. All ready sockets and
 completions of a turn come first; then clients are served, the accumulator drains in `poll`, committed
-batches are applied, and each connection writes once.
+batches are applied (these two go on until they bring no new event), and each connection writes once.
 
 Only the driver gives events to the raft node and polls it. An event that arises while effects are carried
 out is queued until their list is done. Any exception leaves the driver and ends the process: half-executed
@@ -28,7 +28,7 @@ from kraftd.types import Now
 
 
 class TurnTask(Protocol):
-    """Work besides the raft node that is done once a turn."""
+    """Work besides the raft node that is done in each turn."""
 
     def run(self, now: Now) -> None:
         """Do what is due now; may deliver events."""
@@ -76,7 +76,7 @@ class Driver:
     def start(
         self, raft_node: RaftNode, executor: EffectExecutor, *, before: list[TurnTask], after: list[TurnTask]
     ) -> None:
-        """Start the raft node. The tasks run in each turn, `before` or `after` its `poll`."""
+        """Start the raft node. The tasks run in each turn: `before` once, `after` with each `poll`."""
         self._raft_node, self._executor = raft_node, executor
         self._before = [task.run for task in before]
         self._after = [task.run for task in after]

@@ -4,7 +4,7 @@ The active controller registers itself with its first records; every other one a
 until its own image holds what it is and where it listens. Nobody waits for it: until then DescribeCluster and
 changes of features know less.
 
-A failure is tried again after 0.25 s, then later and later, up to 30 s.
+A failure is tried again after half a second, then later and later, up to 30 s.
 
 Follows: Kafka's ControllerRegistrationManager.
 """

@@ -1,9 +1,10 @@
 """Files: segments, the log, the election file, the sidecar, a node's directory (D-02..D-06, D-15, D-17).
 
 Synchronous and free of threads; the disk is reached by one interface, `FileSystem`. A daemon enters by
-`NodeDirectory.open`, tools by `format_directory` and `Log.open(…, read_only=True)`. Three values leave the
-loop's thread: a `FlushJob`, a `ReaderView` and a `PresenceCheck`. A module imports from its own line and from
-those below it:
+`NodeDirectory.open`; tools by `format_directory` and `forget_peers`, and, only to look, by
+`Log.open(…, read_only=True)`, `read_sidecar`, `read_bootstrap`, `judge_election` and `lost_log`. Three values
+leave the loop's thread: a `FlushJob`, a `ReaderView` and a `PresenceCheck`. A module imports from its own
+line and from those below it:
 
     formatting  forgetting          before the first start; making stopped nodes forget the other voters
     node_directory                  all that one node keeps on disk; opened in the order that keeps promises

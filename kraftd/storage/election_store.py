@@ -8,9 +8,11 @@ newest write. A forgotten vote could be given twice, so then the node must not b
 
 Follows: QS-15 to QS-19.
 
-Differs: D-05 accepts a file with an unknown checksum only if its epoch is higher. A quorum that was stopped
-during an election left an epoch without a leader, and Kafka may go on in that epoch: so the sidecar holds the
-whole election, and a file that keeps all of it and adds to it is accepted.
+A file with an unknown checksum is accepted if its epoch is higher. A quorum that was stopped during an
+election left an epoch without a leader, and Kafka may go on in that epoch: so the sidecar holds the whole
+election, and a file of the same epoch that keeps all of it and adds to it is accepted, too.
+
+Differs: Kafka has no such check, and takes the file as it is.
 """
 
 from collections.abc import Sequence

@@ -56,8 +56,8 @@ class LocalState(msgspec.Struct, frozen=True, array_like=True):
     peers: tuple[PeerIdentity, ...] = ()
     """The identity behind each voter id, with the newest start of it that was seen."""
     health: str = HealthKind.WHOLE
-    """A `HealthKind`, as the raft node last set it; AMNESIA if the file was made anew because no slot was
-    good.
+    """A `HealthKind`, as an opening, the raft node or `forget_peers` last set it; AMNESIA if the file was
+    made anew because no slot was good.
     """
     reasons: tuple[str, ...] = ()
     election: Election | None = None

@@ -20,7 +20,7 @@ import msgspec
 from kraftd.audit.invariant import Violation
 from kraftd.audit.placements import Partition, PartitionKey, PlacementAuditor
 from kraftd.controller import plans
-from kraftd.controller.brokers import broker_plan, registration
+from kraftd.controller.brokers import registration, staged_plan
 from kraftd.controller.partitions import in_sync
 from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.metadata.image import MetadataImage
@@ -101,7 +101,7 @@ def _set_slices(records: int) -> None:
 
     It is a constant of the program, and so of this process: no two worlds with brokers run at once.
     """
-    for module in (plans, broker_plan, registration, in_sync):
+    for module in (plans, staged_plan, registration, in_sync):
         module.SLICE_RECORDS = records  # type: ignore[misc, attr-defined]
 
 

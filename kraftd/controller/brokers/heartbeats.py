@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
 from kraftd.controller.brokers.directories import is_cordoned_anew, newly_offline
+from kraftd.controller.brokers.staged_plan import Stage, StagedPlan
 from kraftd.controller.context import Context
 from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import Decided, WriteOperation
@@ -165,7 +165,7 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decided:
     )
     if not stages:
         return (), response
-    return BrokerPlan(
+    return StagedPlan(
         broker.broker_id, stages, response=response, when_appended=_when_appended(broker, becomes)
     )
 

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage, plan_of_left_out
 from kraftd.controller.brokers.directories import directories_complaint
+from kraftd.controller.brokers.staged_plan import Stage, StagedPlan, plan_of_left_out
 from kraftd.controller.context import Context
 from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import WriteOperation
@@ -164,7 +164,7 @@ def _refused(context: Context, request: BrokerRegistrationRequest, complaint: Co
 
 def _amendment(
     context: Context, request: BrokerRegistrationRequest, known: RegisterBrokerRecord
-) -> BrokerPlan:
+) -> StagedPlan:
     """More of what an incarnation has said before: it keeps epoch, state and session."""
     record = msgspec.structs.replace(
         record_of(request, context.image),
@@ -178,7 +178,7 @@ def _amendment(
     def when_appended(sessions: BrokerSessions, end_offset: Offset, now_ms: int) -> None:
         sessions.registered(known.broker_id, known.broker_epoch, end_offset - 1, now_ms)
 
-    return BrokerPlan(
+    return StagedPlan(
         known.broker_id,
         [Stage("broker_registration_amended", fields, first=(record,))],
         response=BrokerRegistrationResponse(broker_epoch=known.broker_epoch),

@@ -6,7 +6,7 @@ reassignment to change.
 Follows: Kafka's unregisterBroker. A broker that is alive can be unregistered, too; it then stops.
 """
 
-from kraftd.controller.brokers.broker_plan import BrokerPlan, Stage
+from kraftd.controller.brokers.staged_plan import Stage, StagedPlan
 from kraftd.controller.context import Context
 from kraftd.controller.operations import Decided, WriteOperation
 from kraftd.controller.partitions.broker_changes import unregistered
@@ -31,7 +31,7 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Dec
         last=lambda _context, _offset: (record,),
         is_leaving=True,
     )
-    return BrokerPlan(
+    return StagedPlan(
         broker_id,
         [stage],
         response=UnregisterBrokerResponse(error_message=None),

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from kraftd.controller import active_controller, timers
-from kraftd.controller.brokers import broker_plan
+from kraftd.controller.brokers import staged_plan
 from kraftd.controller.brokers.heartbeats import change_of
 from kraftd.controller.partitions import directory_assignment, in_sync
 from kraftd.controller.partitions.partition_rules import PartitionRules
@@ -82,7 +82,7 @@ def fault(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch):
-    for module in (broker_plan, in_sync):
+    for module in (staged_plan, in_sync):
         monkeypatch.setattr(module, "SLICE_RECORDS", 4)
     monkeypatch.setattr(directory_assignment, "_SLICE_PARTITIONS", 4)
 
@@ -329,7 +329,7 @@ def test_finding_out_what_is_due_may_raise_and_costs_nothing_else(monkeypatch):
 def test_a_slice_that_raises_ends_its_plan_which_is_done_anew(nth, monkeypatch):
     """Fencing broker 5 raises in its first or second slice, for a reason that is in no partition."""
     world, topic = two_brokers()
-    advance, count = broker_plan.BrokerPlan.advance, [0]
+    advance, count = staged_plan.StagedPlan.advance, [0]
 
     def raising(self, context):
         count[0] += 1
@@ -337,7 +337,7 @@ def test_a_slice_that_raises_ends_its_plan_which_is_done_anew(nth, monkeypatch):
             raise KeyError("planted")
         return advance(self, context)
 
-    monkeypatch.setattr(broker_plan.BrokerPlan, "advance", raising)
+    monkeypatch.setattr(staged_plan.StagedPlan, "advance", raising)
     world.wait(SESSION_MS + 1_000, 6, step_ms=100)
     world.now_ms += 500
     world.settle()
@@ -353,7 +353,7 @@ def test_a_slice_that_raises_ends_its_plan_which_is_done_anew(nth, monkeypatch):
 @pytest.mark.parametrize("nth", [1, 2])
 def test_a_slice_of_a_request_that_raises_is_answered_and_costs_nothing_else(nth, monkeypatch):
     world, topic = two_brokers()
-    advance, count = broker_plan.BrokerPlan.advance, [0]
+    advance, count = staged_plan.StagedPlan.advance, [0]
 
     def raising(self, context):
         count[0] += 1
@@ -361,7 +361,7 @@ def test_a_slice_of_a_request_that_raises_is_answered_and_costs_nothing_else(nth
             raise KeyError("planted")
         return advance(self, context)
 
-    monkeypatch.setattr(broker_plan.BrokerPlan, "advance", raising)
+    monkeypatch.setattr(staged_plan.StagedPlan, "advance", raising)
     assert world.beat(5, want_fence=True).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert world.controller.is_active
     assert world.controller.error_count == 1

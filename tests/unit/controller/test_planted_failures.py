@@ -118,7 +118,7 @@ def test_what_cannot_be_noted_is_decided_all_the_same(operation):
 def test_a_line_of_the_log_that_cannot_be_made_costs_that_line(monkeypatch):
     """KAFKA-14259: the text of a log line raised, and the controller with it."""
     world = BrokerWorld()
-    monkeypatch.setattr("kraftd.controller.brokers.broker_plan.Stage.line", planted)
+    monkeypatch.setattr("kraftd.controller.brokers.staged_plan.Stage.line", planted)
     world.up(5)
     assert not world.broker(5).fenced
     goes_on(world)

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from kraftd.controller import timers
-from kraftd.controller.brokers import broker_plan
+from kraftd.controller.brokers import staged_plan
 from kraftd.controller.partitions.broker_changes import PartitionChanges
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import BrokerHeartbeatRequest
@@ -93,7 +93,7 @@ def test_a_fencing_that_the_log_refuses_is_done_at_a_later_look(world):
 
 @pytest.fixture
 def small_slices(monkeypatch):
-    monkeypatch.setattr(broker_plan, "SLICE_RECORDS", 4)
+    monkeypatch.setattr(staged_plan, "SLICE_RECORDS", 4)
 
 
 def many(world, count=10):

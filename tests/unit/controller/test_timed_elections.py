@@ -2,7 +2,7 @@
 
 import pytest
 
-from kraftd.controller.brokers import broker_plan
+from kraftd.controller.brokers import staged_plan
 from kraftd.protocol.messages import BrokerHeartbeatRequest
 from kraftd.records.messages import ConfigRecord, PartitionChangeRecord
 from tests.unit.controller.broker_world import SESSION_MS, BrokerWorld
@@ -88,7 +88,7 @@ def test_who_is_out_of_sync_or_shutting_down_is_not_preferred():
 
 
 def test_many_are_elected_slice_by_slice(monkeypatch):
-    monkeypatch.setattr(broker_plan, "SLICE_RECORDS", 4)
+    monkeypatch.setattr(staged_plan, "SLICE_RECORDS", 4)
     world, topic = restarted(20)
     sizes = []
     commit = world.commit
@@ -132,7 +132,7 @@ def test_who_is_being_fenced_is_elected_by_no_timer_meanwhile(monkeypatch, held)
     """Broker 5 alone has ten partitions. Fencing it takes slices, and until its own record it is active: an
     election would give back what a slice has just taken, and neither would end.
     """
-    monkeypatch.setattr(broker_plan, "SLICE_RECORDS", 4)
+    monkeypatch.setattr(staged_plan, "SLICE_RECORDS", 4)
     world = BrokerWorld(unclean_leader_election_interval_ms=100)
     world.up(5, 6)
     topic = world.topic(1, *[(5,)] * 10)

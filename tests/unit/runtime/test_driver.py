@@ -1,4 +1,4 @@
-"""The poll loop: events at once, everything else once a turn, timers when the core asks for them."""
+"""The poll loop: events at once, everything else turn by turn, timers when the core asks for them."""
 
 import asyncio
 from collections.abc import Callable

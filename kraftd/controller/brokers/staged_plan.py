@@ -1,6 +1,7 @@
-"""What an event in the life of a broker entails: changes of its partitions, and the broker's own record.
+"""What an event in the life of a broker entails: changes of its partitions, and the broker's own record; or
+what an election changes, in partitions whoever holds them.
 
-The stages of a `BrokerPlan` follow one another. What takes something away from a broker, like its fencing,
+The stages of a `StagedPlan` follow one another. What takes something away from a broker, like its fencing,
 has the broker's record last: until it is there the event counts as not done, and a new active controller,
 which knows nothing of it, does it again. What gives it something, like its unfencing, has the record first.
 
@@ -31,7 +32,7 @@ def _nothing(_context: Context, _offset: Offset) -> Sequence[AnyRecord]:
 
 
 class Stage(msgspec.Struct):
-    """One thing that happens to a broker. Mutable, owned by its plan."""
+    """One thing that happens to a broker, or to partitions whoever holds them. Mutable, owned by its plan."""
 
     name: str
     """What to call it in the log; empty if no line is to tell of it."""
@@ -62,8 +63,8 @@ class Stage(msgspec.Struct):
         return LogLine(self.name, {**self.fields, **moved})
 
 
-class BrokerPlan(Plan):
-    """The stages of what happens to one broker, and the response to whoever caused it."""
+class StagedPlan(Plan):
+    """Stages, one after another, and the response to whoever caused them."""
 
     kind = "BrokerEvent"
 
@@ -75,8 +76,8 @@ class BrokerPlan(Plan):
         response: Any = None,
         when_appended: Callable[[BrokerSessions, Offset, int], None] | None = None,
     ) -> None:
-        """Make a plan; `when_appended` tells the sessions what is true from its last slice on
-        (`Plan.appended`).
+        """Make a plan about one broker, or about partitions whoever holds them (None). `when_appended` tells
+        the sessions what is true from its last slice on (`Plan.appended`).
         """
         self.about = about
         self.is_leaving = any(stage.is_leaving for stage in stages)
@@ -150,4 +151,4 @@ class BrokerPlan(Plan):
 def plan_of_left_out(about: NodeId | None, changes: Sequence[PartitionChanges]) -> Plan:
     """What failed in these changes, once more."""
     failed = [each for each in changes if each.failures]
-    return BrokerPlan(about, [Stage("", {}, changes=each.of_left_out()) for each in failed])
+    return StagedPlan(about, [Stage("", {}, changes=each.of_left_out()) for each in failed])
