@@ -89,7 +89,7 @@ class UnconfirmedPeersChangeNothing(Invariant):
             case RequestReceived():
                 self._check_request(node, event, effects)
             case PeerClaimed():
-                self._check_effects(node, lambda: f"a greeting as voter {event.peer}", effects)
+                self._check_effects(node, lambda: f"a greeting as voter {event.peer_id}", effects)
             case NonceShown():
                 if not any(isinstance(effect, ConfirmPeer) for effect in effects):
                     self._check_effects(node, lambda: "a nonce that confirmed nobody", effects)

@@ -73,8 +73,10 @@ def _fields(value: Any) -> dict[str, Any]:
         elif name == "election":
             shown |= {"epoch": item.epoch, "leader": item.leader_id}
             shown |= {"voted": item.voted.id if item.voted else -1}
-        elif name == "peer" and item is not None and not isinstance(item, int):
+        elif name == "peer" and item is not None:
             shown |= {"peer": item.node_id}
+        elif name == "peer_id":
+            shown |= {"peer": item}
         elif name in ("records", "batches"):
             if item:
                 shown[name] = _size(item)

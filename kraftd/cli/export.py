@@ -38,7 +38,7 @@ from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, outp
 from kraftd.cli.output import emit, labels, to_json
 from kraftd.cli.survey import survey, unreachable_text
 from kraftd.errors import ErrorCode, MalformedError
-from kraftd.logtools.integrity import Finding, examine
+from kraftd.logtools.integrity import Examined, examine
 from kraftd.logtools.manifest import MANIFEST, MANIFEST_FORMAT
 from kraftd.logtools.node_files import NodeFiles, describe
 from kraftd.protocol.messages import (
@@ -366,7 +366,7 @@ def _inside(root: Path, name: str) -> Path:
     return root / name
 
 
-def _check_unchanged(source: Source, partial: Path, copied: Finding) -> None:
+def _check_unchanged(source: Source, partial: Path, copied: Examined) -> None:
     """Logs that agree in a batch agree in everything before it (Log Matching): look at the last one again.
     The epochs were copied before the log: unless it was cut, they have only become more.
     """
@@ -407,7 +407,7 @@ def _read_whole(source: Source, name: str, position: int, size: int) -> Iterator
 
 
 def _manifest(
-    node: NodeFiles, wanted: Sequence[ExportFile], copied: Finding, high_watermark: Offset
+    node: NodeFiles, wanted: Sequence[ExportFile], copied: Examined, high_watermark: Offset
 ) -> dict[str, Any]:
     properties = node.properties or MetaProperties(None, None, None, 0)
     election = node.election or Election()

@@ -22,7 +22,7 @@ import typer
 
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
-from kraftd.cli.output import columns, emit, folded, id_text, terminal_columns
+from kraftd.cli.output import columns, emit, id_text, terminal_columns, wrapped
 from kraftd.logtools.finding import find_logs
 from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.problem import Problem
@@ -125,7 +125,7 @@ def _table(verdict: Verdict) -> str:
     blocks += _block("Notes between logs", [pair.note for pair in verdict.pairs if pair.note], room)
     agreeing = _agreement(verdict)
     if agreeing:
-        blocks.append(folded(agreeing, "", room))
+        blocks.append(wrapped(agreeing, "", room))
     return "\n\n".join(blocks)
 
 
@@ -141,7 +141,9 @@ def _overview(verdict: Verdict, room: int) -> str:
 
 
 def _block(title: str, lines: list[str], room: int) -> list[str]:
-    return ["\n".join([f"{title}:", *(folded(f"  {line}", "    ", room) for line in lines)])] if lines else []
+    return (
+        ["\n".join([f"{title}:", *(wrapped(f"  {line}", "    ", room) for line in lines)])] if lines else []
+    )
 
 
 def _grouped(problems: Sequence[Problem]) -> list[str]:

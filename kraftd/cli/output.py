@@ -74,7 +74,7 @@ def note(text: str) -> None:
     """Tell the person at the terminal something that is not part of the result."""
     with suppress(LostOutputError):  # told at the end
         sys.stdout.flush()
-    sys.stderr.write(folded(f"kraftctl: {on_one_line(text)}", "  ", terminal_columns(sys.stderr)) + "\n")
+    sys.stderr.write(wrapped(f"kraftctl: {on_one_line(text)}", "  ", terminal_columns(sys.stderr)) + "\n")
 
 
 def terminal_columns(stream: TextIO) -> int:
@@ -82,7 +82,7 @@ def terminal_columns(stream: TextIO) -> int:
     return shutil.get_terminal_size().columns if stream.isatty() else 0
 
 
-def folded(line: str, indent: str, width: int) -> str:
+def wrapped(line: str, indent: str, width: int) -> str:
     """A line broken between words where it is wider than a terminal; what follows is indented.
 
     Args:
@@ -147,7 +147,7 @@ def labels(pairs: Iterable[tuple[str, object]], width: int = LABEL_WIDTH) -> str
     """Kafka's `Label:   value` lines, values starting in one column."""
     lines = (f"{name + ':':<{width}}{on_one_line(str(value))}".rstrip() for name, value in pairs)
     room = terminal_columns(sys.stdout)
-    return "\n".join(folded(line, " " * width, room) for line in lines)
+    return "\n".join(wrapped(line, " " * width, room) for line in lines)
 
 
 def id_text(number: int, unknown: str = "-") -> str:

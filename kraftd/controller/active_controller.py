@@ -1,7 +1,7 @@
 """The active controller: decides requests on the newest image, from the begin of a leadership to its end.
 
 Entered by `QuorumController`, which makes one for each epoch in which this node leads. A decision changes
-nothing: its records are folded into the newest image first, and count as appended only if that went well. So
+nothing: its records are applied to the newest image first, and count as appended only if that went well. So
 one that raises costs its own request and nothing else (D-14, KAFKA-14204); the next leader, to which the same
 request comes, survives it too.
 
@@ -295,10 +295,10 @@ class ActiveController:
         records, is_last = plan.advance(context)
         end_offset = context.next_offset + len(records)
         if records:
-            folded = _folded(records, context.image, plan)
-            if folded is None:
+            applied = _applied(records, context.image, plan)
+            if applied is None:
                 return None, False
-            values, image = folded
+            values, image = applied
             response, request = (plan.response(), run.request) if is_last else (None, None)
             write = Write(run.kind, self.leader.epoch, values, response, request, run, is_last)
             self.uncommitted.add(write, image)
@@ -355,7 +355,7 @@ class ActiveController:
         return ImmediateResponse(self._refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
-def _folded(
+def _applied(
     records: Sequence[AnyRecord], image: MetadataImage, plan: Plan
 ) -> tuple[tuple[bytes, ...], MetadataImage] | None:
     """The records of a slice as they are written, and the image after them.

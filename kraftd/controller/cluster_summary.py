@@ -1,10 +1,10 @@
 """How many brokers, topics and partitions a cluster has, and which of them are in trouble, from an image.
 
 For metrics, `kraftctl status` and `health`. It looks at each broker and at no partition: what is counted of
-partitions is kept by the fold, so that a scrape costs the same whatever the cluster holds.
+partitions is kept by the image, so that a scrape costs the same whatever the cluster holds.
 
-Follows: Kafka's ControllerMetadataMetrics. A broker in controlled shutdown is an active one there too; a
-partition without leader counts among those that are not led by their preferred replica.
+Follows: Kafka's ControllerMetadataMetrics. Its ActiveBrokerCount is of the unfenced brokers, in controlled
+shutdown or not; a partition without leader counts among those that are not led by their preferred replica.
 """
 
 from itertools import islice
@@ -21,11 +21,10 @@ from kraftd.types import NodeId
 class ClusterSummary(msgspec.Struct, frozen=True):
     """What a cluster is like in a few numbers."""
 
-    active_brokers: int
-    """Those that are not fenced."""
+    unfenced_brokers: int
     fenced_brokers: tuple[NodeId, ...]
     stopping_brokers: int
-    """Active ones in controlled shutdown."""
+    """Unfenced ones in controlled shutdown."""
     controlled_shutdowns: int
     """Brokers that began a controlled shutdown, fenced since or not, as Kafka counts them."""
     topics: int
@@ -43,7 +42,7 @@ def summary_of(image: MetadataImage) -> ClusterSummary:
     fenced = tuple(sorted(broker.broker_id for broker in brokers if broker.fenced))
     offline = len(topics.partitions_without_leader())
     return ClusterSummary(
-        active_brokers=len(brokers) - len(fenced),
+        unfenced_brokers=len(brokers) - len(fenced),
         fenced_brokers=fenced,
         stopping_brokers=sum(each.in_controlled_shutdown and not each.fenced for each in brokers),
         controlled_shutdowns=sum(each.in_controlled_shutdown for each in brokers),

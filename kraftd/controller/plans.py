@@ -25,7 +25,7 @@ from kraftd.records.frame import AnyRecord
 from kraftd.types import NodeId, Offset, Uuid, uuid_text
 
 SLICE_RECORDS: Final = 512
-"""Records of one slice at most: some 10 ms of deciding, encoding and folding (D-35)."""
+"""Records of one slice at most: some 10 ms of deciding, encoding and applying (D-35)."""
 
 
 class LogLine(msgspec.Struct, frozen=True):

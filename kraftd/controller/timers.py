@@ -251,8 +251,8 @@ def elect_unclean(_context: Context, _task: Task) -> Plan:
     return StagedPlan(None, [_election("leaderless_partitions_led", leaderless())])
 
 
-def _election(event: str, changes: PartitionChanges) -> Stage:
-    return Stage(event, {}, changes=changes, is_told_anyway=False)
+def _election(line_name: str, changes: PartitionChanges) -> Stage:
+    return Stage(line_name, {}, changes=changes, is_told_anyway=False)
 
 
 def _intervals_ms(settings: ControllerSettings) -> Mapping[str, int]:

@@ -71,14 +71,14 @@ def proofs_of(node: NodeFiles, end_offset: Offset) -> list[Proof]:
         text = f"node {node.node_id} was copied with high watermark {node.manifest.high_watermark:,}"
         proofs.append(Proof(end, CommitRule.MANIFEST, text))
     for snapshot in node.snapshots[-1:]:
-        end = min(snapshot.base_offset, end_offset)
+        end = min(snapshot.offset, end_offset)
         if end > 0:
-            text = f"node {node.node_id} took a snapshot at {snapshot.base_offset:,}"
+            text = f"node {node.node_id} took a snapshot at {snapshot.offset:,}"
             proofs.append(Proof(end, CommitRule.SNAPSHOT, text))
     return proofs
 
 
-class NodeLog(msgspec.Struct, frozen=True):
+class JudgedLog(msgspec.Struct, frozen=True):
     """One node's log, as far as the rules look at it.
 
     `end_offset` ends the sound part. `may_hold_more`: the copy is damaged, incomplete or of a running node.
@@ -147,7 +147,7 @@ class CommitVerdict(msgspec.Struct, frozen=True):
         )
 
 
-def judge(logs: Sequence[NodeLog], comparisons: Comparisons, voters: frozenset[NodeId]) -> CommitVerdict:
+def judge(logs: Sequence[JudgedLog], comparisons: Comparisons, voters: frozenset[NodeId]) -> CommitVerdict:
     """Judge every log of a cluster. `voters` is empty when nobody says who they are."""
     candidates = [i for i, log in enumerate(logs) if not voters or log.node_id in voters]
     reference = max(candidates or range(len(logs)), key=lambda i: logs[i].log_order)
@@ -167,7 +167,7 @@ def judge(logs: Sequence[NodeLog], comparisons: Comparisons, voters: frozenset[N
 
 
 def _proofs(
-    logs: Sequence[NodeLog],
+    logs: Sequence[JudgedLog],
     comparisons: Comparisons,
     reference: int,
     voters: frozenset[NodeId],
@@ -191,7 +191,7 @@ def _proofs(
 
 
 def _voter_proofs(
-    logs: Sequence[NodeLog],
+    logs: Sequence[JudgedLog],
     comparisons: Comparisons,
     reference: int,
     here: Sequence[int],
@@ -212,7 +212,7 @@ def _voter_proofs(
     return proofs
 
 
-def _voter_indexes(logs: Sequence[NodeLog], voters: frozenset[NodeId]) -> list[int] | None:
+def _voter_indexes(logs: Sequence[JudgedLog], voters: frozenset[NodeId]) -> list[int] | None:
     """The logs of the voters, if each voter is here exactly once."""
     here = [index for index, log in enumerate(logs) if log.node_id in voters]
     if not voters or sorted(logs[index].node_id for index in here) != sorted(voters):
@@ -221,7 +221,7 @@ def _voter_indexes(logs: Sequence[NodeLog], voters: frozenset[NodeId]) -> list[i
 
 
 def _bounds(
-    logs: Sequence[NodeLog],
+    logs: Sequence[JudgedLog],
     comparisons: Comparisons,
     voters: frozenset[NodeId],
     index: int,
@@ -239,7 +239,7 @@ def _bounds(
 
 
 def _uncommitted_from(
-    logs: Sequence[NodeLog],
+    logs: Sequence[JudgedLog],
     comparisons: Comparisons,
     voters: frozenset[NodeId],
     index: int,
@@ -256,7 +256,7 @@ def _uncommitted_from(
     return end, f"{held}, and no majority can"
 
 
-def _may_hold_to(logs: Sequence[NodeLog], comparisons: Comparisons, voter: NodeId, index: int) -> Offset:
+def _may_hold_to(logs: Sequence[JudgedLog], comparisons: Comparisons, voter: NodeId, index: int) -> Offset:
     """How far a voter may hold log `index`, giving it the benefit of every doubt."""
     ends = []
     for other, log in enumerate(logs):
@@ -274,7 +274,7 @@ def _may_hold_to(logs: Sequence[NodeLog], comparisons: Comparisons, voter: NodeI
     return max(ends, default=NEVER_ENDS)
 
 
-def _why_unknown(logs: Sequence[NodeLog], voters: frozenset[NodeId]) -> str:
+def _why_unknown(logs: Sequence[JudgedLog], voters: frozenset[NodeId]) -> str:
     if not voters:
         return "nothing here says who the voters are"
     missing = sorted(voters - {log.node_id for log in logs})

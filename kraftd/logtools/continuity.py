@@ -79,9 +79,9 @@ class Continuity:
 
     def _open(self, segment: LogFile) -> Iterator[Problem]:
         """A segment of which only the name is known."""
-        if self._end is not None and segment.base_offset > self._end and not self._is_behind_damage:
+        if self._end is not None and segment.offset > self._end and not self._is_behind_damage:
             yield self._missing(segment)
-        self._end = max(self._end or 0, segment.base_offset)
+        self._end = max(self._end or 0, segment.offset)
 
     def _decide_held(self, following: Batch | None) -> Iterator[Batch | Problem]:
         if self._held is None:
@@ -106,12 +106,12 @@ class Continuity:
         if segment is self._passed_over:
             self._end = max(self._end or 0, held.batch.view.end_offset)
             return None, False
-        if not held.is_first or base == segment.base_offset:
+        if not held.is_first or base == segment.offset:
             return None, True
-        expected = segment.base_offset if self._end is None or self._is_behind_damage else self._end
-        if segment.base_offset == expected and self._only_offset_is_wrong(held, following, expected):
+        expected = segment.offset if self._end is None or self._is_behind_damage else self._end
+        if segment.offset == expected and self._only_offset_is_wrong(held, following, expected):
             return None, True  # which is told of the batch
-        text = f"its name says offset {segment.base_offset}, its first batch offset {base}"
+        text = f"its name says offset {segment.offset}, its first batch offset {base}"
         if self._end is None or base == self._end or (self._is_behind_damage and base > self._end):
             self._end = base
             return in_file(segment.path, text, offset=base), True
@@ -124,11 +124,11 @@ class Continuity:
         batch, segment = held.batch, held.segment
         base = batch.view.base_offset
         if self._end is None:
-            self._end = segment.base_offset if held.is_first else base
+            self._end = segment.offset if held.is_first else base
         expected = self._end
         if base == expected or self._is_behind_damage:
             return None, base >= expected
-        if held.is_first and base == segment.base_offset:
+        if held.is_first and base == segment.offset:
             if base > expected:
                 return self._missing(segment), True
             self._passed_over = segment
@@ -196,9 +196,9 @@ class Continuity:
         """What is not there before a segment: nothing, if a segment there only cannot be read."""
         start = self._end or 0
         for problem in self._log.problems:
-            if start <= base_offset_of(Path(problem.file)) < segment.base_offset:
+            if start <= base_offset_of(Path(problem.file)) < segment.offset:
                 return msgspec.structs.replace(problem, offset=start)
-        text = f"offsets {start} to {segment.base_offset - 1} are missing before it"
+        text = f"offsets {start} to {segment.offset - 1} are missing before it"
         return in_file(segment.path, text, kind=ProblemKind.INCOMPLETE, offset=start)
 
 

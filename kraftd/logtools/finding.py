@@ -104,9 +104,9 @@ def _named_file(path: Path) -> NodeFiles:
     if kind is None:
         raise UnanswerableError(f"{path} is neither a segment (….log) nor a snapshot (….checkpoint)")
     log = describe(path.parent.absolute(), named=str(path))
-    later = [segment.base_offset for segment in log.segments if segment.base_offset > base]
+    later = [segment.offset for segment in log.segments if segment.offset > base]
     ends = {FileKind.LOG: base, FileKind.SNAPSHOT: later[0] if later else base, FileKind.BOOTSTRAP: 0}
-    kept = (file for file in log.files if not later or file.base_offset <= ends[file.kind])
+    kept = (file for file in log.files if not later or file.offset <= ends[file.kind])
     return msgspec.structs.replace(log, files=tuple(kept))
 
 

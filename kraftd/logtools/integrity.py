@@ -32,7 +32,7 @@ class FileRange(NamedTuple):
     size_bytes: int
 
 
-class Finding(NamedTuple):
+class Examined(NamedTuple):
     """What a directory holds, and what is wrong with it."""
 
     start_offset: Offset
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-def examine(node: NodeFiles) -> Finding:
+def examine(node: NodeFiles) -> Examined:
     """Read all large files of a node's directory and say what is wrong with them and with the small ones.
 
     Raises:
@@ -60,21 +60,21 @@ class _Examination:
     def __init__(self, node: NodeFiles) -> None:
         self._node = node
         self._problems = [problem for problem in node.problems if problem.is_fault]
-        self._end: Offset = node.segments[0].base_offset if node.segments else -1
+        self._end: Offset = node.segments[0].offset if node.segments else -1
         self._starts: list[EpochEntry] = []
         """Where epochs begin in the log."""
         self._last: FileRange | None = None
         self._torn: FileRange | None = None
 
-    def run(self) -> Finding:
+    def run(self) -> Examined:
         """See `examine`."""
         is_damaged_end = self._at_segments()
         self._at_snapshots()
         if not is_damaged_end:
             self._at_newer_snapshots()
         segments = self._node.segments
-        start = segments[0].base_offset if segments else -1
-        return Finding(start, self._end, self._last, self._torn, tuple(self._problems))
+        start = segments[0].offset if segments else -1
+        return Examined(start, self._end, self._last, self._torn, tuple(self._problems))
 
     def _at_segments(self) -> bool:
         """Look at every batch; returns whether the log ends with damage."""
@@ -118,9 +118,9 @@ class _Examination:
         """Look for snapshots behind the log's end: what lies between is missing, which is told once."""
         told = {Path(problem.file).name for problem in self._problems}
         is_told = any(problem.offset == self._end for problem in self._problems)
-        newer = [one for one in self._node.snapshots if one.base_offset > self._end and one.name not in told]
+        newer = [one for one in self._node.snapshots if one.offset > self._end and one.name not in told]
         if self._node.segments and newer and not is_told:
-            text = f"is of offset {newer[-1].base_offset}, but the log ends at {self._end}"
+            text = f"is of offset {newer[-1].offset}, but the log ends at {self._end}"
             text += ": what lies between is missing"
             self._add_problem(in_file(newer[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=self._end))
 
@@ -175,22 +175,22 @@ def missing_start(node: NodeFiles, starts: Sequence[EpochEntry]) -> Iterator[Pro
     Where Kafka cuts the beginning of a log, it cuts the epoch checkpoint, too, and deletes the indexes with
     their segments.
     """
-    if not node.segments or (starts and starts[0].start_offset < node.segments[0].base_offset):
+    if not node.segments or (starts and starts[0].start_offset < node.segments[0].offset):
         return
     first = node.segments[0]
-    noted = node.epochs[0] if node.epochs else EpochEntry(-1, first.base_offset)
+    noted = node.epochs[0] if node.epochs else EpochEntry(-1, first.offset)
     stems = (path.stem for path in node.log_directory.glob("*.index"))
-    oldest = min((int(stem) for stem in stems if stem.isdecimal()), default=first.base_offset)
-    if noted.start_offset < first.base_offset:
+    oldest = min((int(stem) for stem in stems if stem.isdecimal()), default=first.offset)
+    if noted.start_offset < first.offset:
         start, why = (
             noted.start_offset,
             f"{names.EPOCH_CHECKPOINT} knows that epoch {noted.epoch} begins there",
         )
-    elif oldest < first.base_offset:
+    elif oldest < first.offset:
         start, why = oldest, "the index of a segment there is left"
     else:
         return
-    text = f"offsets {start} to {first.base_offset - 1} are missing before it: {why}"
+    text = f"offsets {start} to {first.offset - 1} are missing before it: {why}"
     yield in_file(first.path, text, kind=ProblemKind.INCOMPLETE, offset=start)
 
 
@@ -209,5 +209,5 @@ def _log_start(node: NodeFiles, starts: Sequence[EpochEntry]) -> Offset:
     """Where the log begins: inside its first segment, if a snapshot and the checkpoint say so."""
     begin = starts[0].start_offset if starts else 0
     noted = node.epochs[0].start_offset if node.epochs else begin
-    is_of_snapshot = any(snapshot.base_offset == noted for snapshot in node.snapshots)
+    is_of_snapshot = any(snapshot.offset == noted for snapshot in node.snapshots)
     return noted if noted > begin and is_of_snapshot else begin

@@ -44,11 +44,11 @@ class FileKind(StrEnum):
 
 
 class LogFile(msgspec.Struct, frozen=True):
-    """A segment or a snapshot. `base_offset` is a snapshot's end offset: where it stands in the log."""
+    """A segment or a snapshot. `offset` is that of its name: where a segment begins, or a snapshot ends."""
 
     path: Path
     kind: FileKind
-    base_offset: Offset
+    offset: Offset
     epoch: Epoch
     """Of a snapshot; -1 of a segment."""
     size_bytes: int
@@ -61,7 +61,7 @@ class LogFile(msgspec.Struct, frozen=True):
     @property
     def id(self) -> OffsetAndEpoch:
         """The id of a snapshot: it holds the state before this offset."""
-        return OffsetAndEpoch(self.base_offset, self.epoch)
+        return OffsetAndEpoch(self.offset, self.epoch)
 
     @property
     def is_snapshot(self) -> bool:
@@ -111,8 +111,8 @@ class NodeFiles(msgspec.Struct, frozen=True):
     def start_offset(self) -> Offset:
         """Where the log begins; without segments, where its last snapshot ends."""
         if self.segments:
-            return self.segments[0].base_offset
-        return self.snapshots[-1].base_offset if self.snapshots else 0
+            return self.segments[0].offset
+        return self.snapshots[-1].offset if self.snapshots else 0
 
 
 def by_cluster(nodes: Sequence[NodeFiles]) -> dict[str, list[NodeFiles]]:
@@ -194,13 +194,13 @@ def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[Log
         if (problem := problem_of_name(path)) is not None:
             reader.problems.append(problem.within(home))
             continue
-        kind, base_offset, epoch = kind_of_name(entry.name)
+        kind, offset, epoch = kind_of_name(entry.name)
         if kind is None:
             continue
         if not path.is_file() or not os.access(path, os.R_OK):
             reader.add(ProblemKind.INCOMPLETE, path, "cannot be read")
             continue
-        yield LogFile(path, kind, base_offset, epoch, path.stat().st_size)
+        yield LogFile(path, kind, offset, epoch, path.stat().st_size)
     bootstrap = home / names.BOOTSTRAP_CHECKPOINT
     if bootstrap.is_file():
         yield LogFile(bootstrap, FileKind.BOOTSTRAP, 0, 0, bootstrap.stat().st_size)

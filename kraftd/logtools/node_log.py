@@ -64,16 +64,16 @@ def _continued(log: NodeFiles, from_offset: Offset, *, with_records: bool) -> It
     segments = log.segments
     for number, segment in enumerate(segments):
         is_last = number + 1 == len(segments)
-        if not is_last and segments[number + 1].base_offset <= from_offset:
+        if not is_last and segments[number + 1].offset <= from_offset:
             continue
-        is_first = from_offset <= segment.base_offset
+        is_first = from_offset <= segment.offset
         is_empty = True
         for item in read_batches(segment.path, from_offset, with_records=with_records):
             if isinstance(item, Problem) and item.kind is ProblemKind.TORN and not is_last:
                 item = msgspec.structs.replace(item, kind=ProblemKind.DAMAGED)
             yield from continuity.add(item, segment, is_first=is_first)
             is_first = is_empty = False
-        if is_empty and from_offset <= segment.base_offset:
+        if is_empty and from_offset <= segment.offset:
             yield from continuity.begin(segment)
     yield from continuity.finish()
 

@@ -232,7 +232,7 @@ def _require_readable(log: NodeFiles) -> None:
     Raises:
         UnanswerableError: The last segment cannot be read.
     """
-    last = log.segments[-1].base_offset if log.segments else -1
+    last = log.segments[-1].offset if log.segments else -1
     for problem in log.problems:
         if base_offset_of(Path(problem.file)) > last:
             raise UnanswerableError(problem)

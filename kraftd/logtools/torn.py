@@ -4,7 +4,8 @@ A node that is copied while it writes, or that lost its power, leaves the first 
 from what came before: the next offset, an epoch that is not older, a length that a batch can have, and
 records that are cut where the file ends. Anything else was not being written: it is damage.
 
-Only judges: what is torn is cut by a node at its start (`kraftd.storage.recovery`).
+Only judges, and knows no flushed offset. A node at its start does: it takes all that is wrong from there on
+for torn, and cuts it (`kraftd.storage.recovery`).
 
 Follows: the largest batch of a metadata log in Kafka, `KafkaRaftClient.MAX_BATCH_SIZE_BYTES`.
 """

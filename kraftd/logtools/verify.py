@@ -18,7 +18,7 @@ from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch, reason_of
 from kraftd.logtools.comparison import BatchKeys, LogComparison, clusters_among, compare
 from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.integrity import Finding, examine
+from kraftd.logtools.integrity import Examined, examine
 from kraftd.logtools.node_files import LogFile, NodeFiles, describe
 from kraftd.logtools.node_log import read_log
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
@@ -174,11 +174,11 @@ class _LogCheck:
 
     def run(self) -> None:
         """Look at everything."""
-        self.log, finding = _examined(self.log)
-        self._problems += finding.problems
+        self.log, examined = _examined(self.log)
+        self._problems += examined.problems
         self._notes += (problem for problem in self.log.problems if problem.kind is ProblemKind.NOTE)
-        if finding.torn is not None:
-            torn = finding.torn
+        if examined.torn is not None:
+            torn = examined.torn
             text = f"ends inside a batch, of which {torn.size_bytes} bytes are there: it was being written"
             self._add_note(in_file(torn.path, text, kind=ProblemKind.TORN, position_bytes=torn.position))
         self._begin()
@@ -339,17 +339,17 @@ class _LogCheck:
         self._notes.append(msgspec.structs.replace(problem, kind=kind).within(self.log.home))
 
 
-def _examined(log: NodeFiles) -> tuple[NodeFiles, Finding]:
+def _examined(log: NodeFiles) -> tuple[NodeFiles, Examined]:
     """What is wrong with the bytes. Once more if a running node wrote a small file meanwhile: the files are
     compared with each other, and one of them was older than the others.
     """
     for _ in range(_EXAMINATIONS_MAX):
         before = _stamps(log)
         log = describe(log.log_directory, named=log.named)
-        finding = examine(log)
-        if not finding.problems or _stamps(log) == before:
+        examined = examine(log)
+        if not examined.problems or _stamps(log) == before:
             break
-    return log, finding
+    return log, examined
 
 
 def _stamps(log: NodeFiles) -> list[tuple[int, int]]:

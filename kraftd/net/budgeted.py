@@ -78,7 +78,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """Whether a request is served only once the one before it was answered."""
         self._next: Buffer | None = None
         """The frame before all that the reader keeps: often a read is exactly one frame."""
-        self._parked: Buffer | None = None
+        self._held_frame: Buffer | None = None
         """A request that waits, undecoded, for room for its response; later frames wait behind it."""
         self._debt = 0
         """Work beyond `WORK_PER_ROUND` that was done here; rounds are skipped until it is paid off."""
@@ -112,13 +112,15 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
     @property
     def waiting_bytes(self) -> int:
         """Bytes received and not handled yet."""
-        cut = self._next if self._next is not None else self._parked
+        cut = self._next if self._next is not None else self._held_frame
         return self._reader.waiting_bytes + (0 if cut is None else len(cut) + LENGTH_BYTES)
 
     @property
     def is_busy(self) -> bool:
         """Whether a request of it is not handled or not answered, or a response is unsent."""
-        return self._in_flight > 0 or self._is_queued or self._parked is not None or self._slow is not None
+        return (
+            self._in_flight > 0 or self._is_queued or self._held_frame is not None or self._slow is not None
+        )
 
     def become(self, peer_class: PeerClass) -> None:
         """Move to another class: it is known now what the other end is."""
@@ -157,7 +159,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._budgets.unsent_bytes -= self.unsent_bytes
         self._reader = FrameReader(0)
         self._long_in_flight = self.unsent_bytes = 0
-        self._parked = None
+        self._held_frame = None
 
     # What comes in.
 
@@ -169,7 +171,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         """Take what was read. A read that is exactly one frame, the usual case, bypasses the frame reader."""
         lane, reader = self._lane, self._reader
         data = lane.buffer[:nbytes].tobytes()
-        if self._next is None and not reader.waiting_bytes and self._parked is None:
+        if self._next is None and not reader.waiting_bytes and self._held_frame is None:
             try:
                 frame = reader.whole(data)
             except Exception as error:  # noqa: BLE001 - wire boundary (D-38)
@@ -202,7 +204,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             except OSError as error:
                 raise CallbackError(f"{type(error).__name__}: {error}") from error
             return
-        if not self._is_queued and self._parked is None:
+        if not self._is_queued and self._held_frame is None:
             self._queue()
         if size >= lane.next_read_bytes or self._reader.waiting_bytes > lane.read_bytes:
             self._hold_input()
@@ -226,11 +228,11 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if self._next is not None:
             frame, self._next = self._next, None
             self._lane.waiting_bytes -= len(frame) + LENGTH_BYTES
-        elif self._parked is not None:
+        elif self._held_frame is not None:
             if not self._may_have_long_response():
-                self._park()
+                self._wait_for_room()
                 return limits.WORK_PER_VISIT
-            frame, self._parked = self._parked, None
+            frame, self._held_frame = self._held_frame, None
             self._lane.waiting_bytes -= len(frame) + LENGTH_BYTES
         else:
             frame = self._cut()
@@ -241,7 +243,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         if work > limits.WORK_PER_ROUND:
             self._debt += work - limits.WORK_PER_ROUND
         self.handle(frame)
-        if self._reader.waiting_bytes or self._parked is not None or self._is_input_held:
+        if self._reader.waiting_bytes or self._held_frame is not None or self._is_input_held:
             self._go_on()
         return work
 
@@ -267,7 +269,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Queue again if there is more; read again if there is not."""
-        if self._reader.waiting_bytes == 0 and self._parked is None and self._next is None:
+        if self._reader.waiting_bytes == 0 and self._held_frame is None and self._next is None:
             if self._is_input_held:
                 self._release_input()
         elif not self._is_queued and self._may_be_served():
@@ -308,7 +310,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self._lane.waiting_bytes -= len(frame) + LENGTH_BYTES
         return frame
 
-    def must_park(self, frame: Buffer) -> bool:
+    def must_hold_back(self, frame: Buffer) -> bool:
         """Keep a request undecoded if there is no room for its response now. A voter's never waits.
 
         Decoded it would take many times as much memory.
@@ -325,9 +327,9 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             or self.codec.peek_api_key(frame) not in self._long_response_keys
         ):
             return False
-        self._parked = frame
+        self._held_frame = frame
         self._lane.waiting_bytes += len(frame) + LENGTH_BYTES
-        self._park()
+        self._wait_for_room()
         return True
 
     def dispatch(self, request: Request) -> None:
@@ -343,7 +345,7 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         # The end of the wire boundary: what is raised here ends the process (D-17).
         self._handler.request_received(self, request)
 
-    def _park(self) -> None:
+    def _wait_for_room(self) -> None:
         """Wait for room: for the last long response here, which calls `_go_on`, or of other connections."""
         if not self._long_in_flight:
             self._is_queued = True

@@ -3,7 +3,7 @@
 Entered by `server`, with each frame of a connection whose first frame chose that codec (D-36). There is no
 handshake: the other end says what it is only in each request, and is served as a client. Requests are served
 one at a time, so that their responses come in the order of the requests, as Kafka's clients expect: while a
-Fetch is parked, its connection is. What is not served is not advertised either: whoever sends it
+Fetch is parked, its connection waits. What is not served is not advertised either: whoever sends it
 nevertheless loses the connection, as with Kafka.
 
 Not here: what a request means, and what an ApiVersions response holds (`runtime.kafka_apis`).
@@ -36,7 +36,7 @@ class Connection(Protocol):
     def serve_in_order(self) -> None:
         """Serve no request before the one before it was answered."""
 
-    def must_park(self, frame: Buffer) -> bool:
+    def must_hold_back(self, frame: Buffer) -> bool:
         """Keep a request undecoded if there is no room for its response now."""
 
     def dispatch(self, request: Request) -> None:
@@ -87,7 +87,7 @@ class KafkaSession:
                 return
             if key == API_VERSIONS:
                 connection.allow_frames(self._request_bytes_max)
-            if connection.must_park(frame):
+            if connection.must_hold_back(frame):
                 return
             request = KAFKA.decode_request(frame)
         except UnsupportedVersion as error:

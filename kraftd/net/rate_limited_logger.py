@@ -1,8 +1,8 @@
-"""A logger that repeated events, such as those that a stranger causes, cannot flood.
+"""A logger that repeated lines, such as those that a stranger causes, cannot flood.
 
-Entered through `RateLimitedLogger.warning` and `info`: the first line of an event and key is logged,
+Entered through `RateLimitedLogger.warning` and `info`: the first line of a name and key is logged,
 repeats within a minute are only counted, and the next line that is logged tells how many were left out.
-With `lines_max`, one event has no more lines than that in a minute, however many keys it has: an attacker
+With `lines_max`, one name has no more lines than that in a minute, however many keys it has: an attacker
 with many addresses has many keys. Long texts are cut.
 """
 
@@ -22,14 +22,14 @@ class _Repeated(msgspec.Struct):
     suppressed: int = 0
 
 
-class _EventLines(msgspec.Struct):
+class _LinesOfName(msgspec.Struct):
     since_s: float
     count: int = 0
     suppressed: int = 0
 
 
 class RateLimitedLogger:
-    """Logs each event and key once in `interval_s`."""
+    """Logs each name and key of a line once in `interval_s`."""
 
     def __init__(
         self,
@@ -40,33 +40,33 @@ class RateLimitedLogger:
         lines_max: int = limits.LOG_LINES_PER_EVENT_MAX,
     ) -> None:
         self._lines_max = lines_max
-        self._lines: dict[str, _EventLines] = {}
+        self._lines: dict[str, _LinesOfName] = {}
         self._logger = logger
         self._clock_s = clock_s
         self._interval_s = interval_s
         self._repeated: dict[Hashable, _Repeated] = {}
 
-    def warning(self, event: str, *, key: Hashable, **fields: object) -> None:
-        """Log a warning, unless one of the same event and key was logged in this interval."""
-        self._log_once(self._logger.warning, event, key, fields)
+    def warning(self, line_name: str, *, key: Hashable, **fields: object) -> None:
+        """Log a warning, unless one of the same name and key was logged in this interval."""
+        self._log_once(self._logger.warning, line_name, key, fields)
 
-    def info(self, event: str, *, key: Hashable, **fields: object) -> None:
+    def info(self, line_name: str, *, key: Hashable, **fields: object) -> None:
         """The same on level info."""
-        self._log_once(self._logger.info, event, key, fields)
+        self._log_once(self._logger.info, line_name, key, fields)
 
     def _log_once(
-        self, write: Callable[..., object], event: str, key: Hashable, fields: dict[str, object]
+        self, write: Callable[..., object], line_name: str, key: Hashable, fields: dict[str, object]
     ) -> None:
         now_s = self._clock_s()
-        repeated = self._repeated.get((event, key))
+        repeated = self._repeated.get((line_name, key))
         if repeated is not None and now_s - repeated.logged_at_s < self._interval_s:
             repeated.suppressed += 1
             return
-        lines = self._lines.get(event)
+        lines = self._lines.get(line_name)
         if lines is None or now_s - lines.since_s >= self._interval_s:
             if lines is not None and lines.suppressed:
                 fields["others_not_logged"] = lines.suppressed
-            lines = self._lines[event] = _EventLines(now_s)
+            lines = self._lines[line_name] = _LinesOfName(now_s)
         lines.count += 1
         if lines.count > self._lines_max:
             lines.suppressed += 1
@@ -78,5 +78,5 @@ class RateLimitedLogger:
                 fields[name] = value[: limits.LOG_TEXT_MAX] + "…"
         if len(self._repeated) >= _KEYS_MAX:
             self._repeated.clear()
-        self._repeated[(event, key)] = _Repeated(now_s)
-        write(event, **fields)
+        self._repeated[(line_name, key)] = _Repeated(now_s)
+        write(line_name, **fields)

@@ -281,7 +281,7 @@ class InboundConnection(BudgetedConnection):
         if self._unconfirmed is not None and self._must_wait(self._unconfirmed, frame):
             return
         try:
-            if self._lane.long_responses and self.must_park(frame):
+            if self._lane.long_responses and self.must_hold_back(frame):
                 return
             request = self.codec.decode_request(frame)
         except Exception as error:  # noqa: BLE001 - wire boundary (D-38)

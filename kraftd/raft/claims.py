@@ -50,7 +50,7 @@ CHALLENGE_AFTER_MS = 50
 class _Claim(msgspec.Struct, frozen=True):
     """An inbound connection that claims to be a voter's, and is not confirmed yet."""
 
-    peer: NodeId
+    peer_id: NodeId
     directory_id: Uuid
     nonce: Uuid
     """The nonce to show on our own connection to that voter."""
@@ -81,46 +81,46 @@ class Claims:
 
     def on_given(self, event: NonceGiven) -> None:
         """Remember a nonce that was sent to a voter's configured address."""
-        self._given[event.connection] = (event.peer, event.nonce)
+        self._given[event.connection] = (event.peer_id, event.nonce)
 
     def on_answered(self, event: LinkAnswered) -> None:
         """Show a voter all nonces that came under its id, that of a confirmed connection first."""
-        self._unconfirmed_links[event.peer] = event.connection
-        for nonce in self._nonces_from(event.peer):
+        self._unconfirmed_links[event.peer_id] = event.connection
+        for nonce in self._nonces_from(event.peer_id):
             self.raft.out.append(ShowNonce(event.connection, nonce))
 
-    def on_link_confirmed(self, peer: NodeId, connection: int) -> None:
+    def on_link_confirmed(self, peer_id: NodeId, connection: int) -> None:
         """Stop showing nonces on a connection whose other end has confirmed us."""
-        if self._unconfirmed_links.get(peer) == connection:
-            del self._unconfirmed_links[peer]
+        if self._unconfirmed_links.get(peer_id) == connection:
+            del self._unconfirmed_links[peer_id]
 
-    def _nonces_from(self, peer: NodeId) -> list[Uuid]:
+    def _nonces_from(self, peer_id: NodeId) -> list[Uuid]:
         return [
-            *(nonce for known, nonce in self._confirmed.values() if known.node_id == peer),
-            *(claim.nonce for claim in self.waiting.values() if claim.peer == peer),
-            *(nonce for claimed_id, nonce in self._delivered.values() if claimed_id == peer),
+            *(nonce for known, nonce in self._confirmed.values() if known.node_id == peer_id),
+            *(claim.nonce for claim in self.waiting.values() if claim.peer_id == peer_id),
+            *(nonce for claimed_id, nonce in self._delivered.values() if claimed_id == peer_id),
         ]
 
     # --- theirs -----------------------------------------------------------------------------------------
 
     def on_claimed(self, event: PeerClaimed, now: Now) -> None:
         """Hold a connection that claims a voter's id, and make sure that this voter gets a nonce of ours."""
-        peer = event.peer
+        peer_id = event.peer_id
         if event.is_challenge:
-            same = [n for n, (claimed_id, _) in self._delivered.items() if claimed_id == peer]
+            same = [n for n, (claimed_id, _) in self._delivered.items() if claimed_id == peer_id]
             if len(same) >= CLAIMS_MAX:
                 del self._delivered[same[0]]
                 self.raft.out.append(RefusePeer(same[0], f"{CLAIMS_MAX} newer challenges came under its id"))
-            self._delivered[event.connection] = (peer, event.nonce)
+            self._delivered[event.connection] = (peer_id, event.nonce)
         else:
-            same = [n for n, claim in self.waiting.items() if claim.peer == peer]
+            same = [n for n, claim in self.waiting.items() if claim.peer_id == peer_id]
             if len(same) >= CLAIMS_MAX:
                 self._refuse(same[0], f"{CLAIMS_MAX} newer connections came under its id")
             deadline_ms = now.mono_ms + max(1, self.raft.timing.fetch_timeout_ms)
-            self.waiting[event.connection] = _Claim(peer, event.directory_id, event.nonce, deadline_ms)
-            has_nonce = any(to == peer for to, _ in self._given.values())
-            self._plan_challenge(peer, now.mono_ms + (CHALLENGE_AFTER_MS if has_nonce else 0))
-        link = self._unconfirmed_links.get(peer)
+            self.waiting[event.connection] = _Claim(peer_id, event.directory_id, event.nonce, deadline_ms)
+            has_nonce = any(to == peer_id for to, _ in self._given.values())
+            self._plan_challenge(peer_id, now.mono_ms + (CHALLENGE_AFTER_MS if has_nonce else 0))
+        link = self._unconfirmed_links.get(peer_id)
         if link is not None:
             self.raft.out.append(ShowNonce(link, event.nonce))
 
@@ -128,8 +128,8 @@ class Claims:
         """Confirm the claim if its nonce was given to that voter on a connection that is still open."""
         raft, connection = self.raft, event.connection
         claim = self.waiting.get(connection)
-        if claim is not None and (claim.peer, event.nonce) in self._given.values():
-            peer = PeerIdentity(claim.peer, claim.directory_id, event.start_counter, event.start_id)
+        if claim is not None and (claim.peer_id, event.nonce) in self._given.values():
+            peer = PeerIdentity(claim.peer_id, claim.directory_id, event.start_counter, event.start_id)
             self._stop_waiting(connection)
             self._confirmed[connection] = (peer, claim.nonce)
             raft.identify(connection, peer, outbound=False)
@@ -156,8 +156,8 @@ class Claims:
 
     def _stop_waiting(self, connection: int) -> None:
         claim = self.waiting.pop(connection, None)
-        if claim is not None and all(other.peer != claim.peer for other in self.waiting.values()):
-            self._next_challenge_ms.pop(claim.peer, None)
+        if claim is not None and all(other.peer_id != claim.peer_id for other in self.waiting.values()):
+            self._next_challenge_ms.pop(claim.peer_id, None)
 
     # --- time -------------------------------------------------------------------------------------------
 
@@ -165,15 +165,17 @@ class Claims:
         """Challenge the voters whose ids are claimed by waiting connections; refuse the claims past their
         deadline.
         """
-        for peer in [peer for peer, at_ms in self._next_challenge_ms.items() if at_ms <= now.mono_ms]:
-            self._last_challenge_ms[peer] = now.mono_ms
-            self._next_challenge_ms[peer] = now.mono_ms + CHALLENGE_EVERY_MS
-            self.raft.out.append(ChallengePeer(peer))
+        for peer_id in [
+            peer_id for peer_id, at_ms in self._next_challenge_ms.items() if at_ms <= now.mono_ms
+        ]:
+            self._last_challenge_ms[peer_id] = now.mono_ms
+            self._next_challenge_ms[peer_id] = now.mono_ms + CHALLENGE_EVERY_MS
+            self.raft.out.append(ChallengePeer(peer_id))
         for connection, claim in list(self.waiting.items()):
             if claim.deadline_ms <= now.mono_ms:
-                endpoint = self.raft.endpoint(claim.peer)
+                endpoint = self.raft.endpoint(claim.peer_id)
                 self._refuse(
-                    connection, f"node {claim.peer} at {endpoint} did not confirm that it is its own"
+                    connection, f"node {claim.peer_id} at {endpoint} did not confirm that it is its own"
                 )
 
     def wake_at_ms(self) -> int:
@@ -181,8 +183,8 @@ class Claims:
         deadlines = [claim.deadline_ms for claim in self.waiting.values()]
         return min([*deadlines, *self._next_challenge_ms.values()])
 
-    def _plan_challenge(self, peer: NodeId, at_ms: int) -> None:
+    def _plan_challenge(self, peer_id: NodeId, at_ms: int) -> None:
         """Plan a challenge of a voter at `at_ms`, or as soon after it as the rate limit allows."""
-        allowed_ms = self._last_challenge_ms.get(peer, -CHALLENGE_EVERY_MS) + CHALLENGE_EVERY_MS
-        planned_ms = self._next_challenge_ms.get(peer, NEVER_MS)
-        self._next_challenge_ms[peer] = min(max(at_ms, allowed_ms), planned_ms)
+        allowed_ms = self._last_challenge_ms.get(peer_id, -CHALLENGE_EVERY_MS) + CHALLENGE_EVERY_MS
+        planned_ms = self._next_challenge_ms.get(peer_id, NEVER_MS)
+        self._next_challenge_ms[peer_id] = min(max(at_ms, allowed_ms), planned_ms)

@@ -131,7 +131,7 @@ class ChallengePeer(msgspec.Struct, frozen=True):
     connection to it looks open, which may be half-open, open another one for the nonce alone.
     """
 
-    peer: NodeId
+    peer_id: NodeId
 
 
 class RefusePeer(msgspec.Struct, frozen=True):

@@ -55,7 +55,7 @@ class NonceGiven(msgspec.Struct, frozen=True):
     """A nonce was sent to a voter's configured address, on a connection of ours (D-37)."""
 
     connection: int
-    peer: NodeId
+    peer_id: NodeId
     nonce: Uuid
 
 
@@ -63,7 +63,7 @@ class LinkAnswered(msgspec.Struct, frozen=True):
     """A voter answered our greeting, and wants its own nonce shown before it accepts requests (D-37)."""
 
     connection: int
-    peer: NodeId
+    peer_id: NodeId
 
 
 class PeerClaimed(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class PeerClaimed(msgspec.Struct, frozen=True):
     """
 
     connection: int
-    peer: NodeId
+    peer_id: NodeId
     directory_id: Uuid
     nonce: Uuid
     is_challenge: bool = False
@@ -109,7 +109,7 @@ class ConnectionClosed(msgspec.Struct, frozen=True):
     """
 
     connection: int
-    peer: NodeId
+    peer_id: NodeId
 
 
 class LogFlushed(msgspec.Struct, frozen=True):

@@ -191,7 +191,7 @@ class FollowerRole:
         state = raft.state
         if (
             isinstance(state, Follower)
-            and event.peer == state.leader_id
+            and event.peer_id == state.leader_id
             and state.in_touch
             and not state.epoch_ended
             and self._connection_loss_epoch != state.epoch

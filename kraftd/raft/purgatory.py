@@ -32,7 +32,7 @@ class PendingFetch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> tuple[NodeId, Handle]:
-        """The slot in the purgatory: one for each replica, or for each request without a replica id."""
+        """What it waits under: one for each replica, or for each request without a replica id."""
         return (self.replica_id, 0 if self.replica_id >= 0 else self.handle)
 
     def wants_high_watermark(self, high_watermark: Offset) -> bool:

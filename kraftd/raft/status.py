@@ -51,7 +51,8 @@ class PeerStatus(msgspec.Struct, frozen=True):
     """Wall clock."""
     caught_up_ms: int = -1
     """Wall clock."""
-    note: str = ""
+    refusal: str = ""
+    """Why it gave no vote in the newest ballot; empty if it did, or was not asked."""
 
 
 class QuorumStatus(msgspec.Struct, frozen=True):
@@ -195,21 +196,25 @@ def _peers(raft: RaftState, now: Now) -> list[PeerStatus]:
     views = []
     for voter in raft.quorum.others:
         replica = leader_state.follower(voter) if leader_state else None
-        note = raft.refusals.get(voter, "")
-        views.append(_peer(raft, voter, replica, now, is_voter=True, note=note))
+        refusal = raft.refusals.get(voter, "")
+        views.append(_peer(raft, voter, replica, now, is_voter=True, refusal=refusal))
     observers = (
         sorted(leader_state.active_observers(now.mono_ms), key=lambda observer: observer.key.id)
         if leader_state
         else ()
     )
-    views += [_peer(raft, observer.key.id, observer, now, is_voter=False, note="") for observer in observers]
+    views += [
+        _peer(raft, observer.key.id, observer, now, is_voter=False, refusal="") for observer in observers
+    ]
     return views
 
 
 def _peer(
-    raft: RaftState, node_id: NodeId, replica: ReplicaState | None, now: Now, *, is_voter: bool, note: str
+    raft: RaftState, node_id: NodeId, replica: ReplicaState | None, now: Now, *, is_voter: bool, refusal: str
 ) -> PeerStatus:
-    view = PeerStatus(node_id, raft.endpoint(node_id), is_voter, raft.peers.is_connected(node_id), note=note)
+    view = PeerStatus(
+        node_id, raft.endpoint(node_id), is_voter, raft.peers.is_connected(node_id), refusal=refusal
+    )
     if replica is None or replica.fetch_at_ms < 0:
         return view
     return msgspec.structs.replace(

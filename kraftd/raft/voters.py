@@ -75,14 +75,13 @@ class Quorum:
     the ids of the set that it began with: votes of two sets do not add up.
     """
 
-    __slots__ = ("followers_needed", "is_voter", "me", "others", "voters")
+    __slots__ = ("followers_needed", "is_voter", "others", "voters")
 
-    def __init__(self, me: NodeId, voters: VoterSet) -> None:
-        self.me = me
+    def __init__(self, my_id: NodeId, voters: VoterSet) -> None:
         self.voters = voters
-        self.others = voters.others(me)
+        self.others = voters.others(my_id)
         """Every other voter, by id."""
-        self.is_voter = me in voters
+        self.is_voter = my_id in voters
         """Whether this node is in the voter set."""
         self.followers_needed = voters.majority - 1
         """How many other voters make a majority together with this one."""

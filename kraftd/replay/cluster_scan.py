@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from kraftd.errors import MalformedError
-from kraftd.logtools.commit import Bounds, CommitVerdict, NodeLog, judge, proofs_of
+from kraftd.logtools.commit import Bounds, CommitVerdict, JudgedLog, judge, proofs_of
 from kraftd.logtools.comparison import BatchKeys, Comparisons, LogComparison, clusters_among, compare
 from kraftd.logtools.manifest import MANIFEST
 from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles
@@ -151,7 +151,7 @@ def _renamed(survey: NodeSurvey, cluster_id: str) -> NodeSurvey:
 
 def _judged(cluster_id: str, nodes: Sequence[NodeSurvey], comparisons: Comparisons) -> ClusterSurvey:
     """Judge what is committed in the logs of one cluster."""
-    logs = [_node_log(node) for node in nodes]
+    logs = [_judged_log(node) for node in nodes]
     voters, before = _voters(nodes)
     verdict = judge(logs, comparisons, voters)
     if before is not None and before.offset >= verdict.committed_end:
@@ -237,11 +237,9 @@ def _control_records(node: NodeFiles, log: Headers) -> tuple[tuple[LeaderRecord,
     leader_records: list[LeaderRecord] = []
     voter_sets: list[VotersAt] = []
     control = log[log["attributes"] & CONTROL != 0]
-    for snapshot in (
-        file for file in node.snapshots if not len(log) or file.base_offset <= log["base_offset"][0]
-    ):
+    for snapshot in (file for file in node.snapshots if not len(log) or file.offset <= log["base_offset"][0]):
         with mapped(snapshot.path) as data:
-            voter_sets += _voters_in(bytes(data), snapshot.base_offset - 1)
+            voter_sets += _voters_in(bytes(data), snapshot.offset - 1)
     for index in np.unique(control["file"]).tolist():
         with mapped(node.files[index].path) as data:
             for header in control[control["file"] == index]:
@@ -292,11 +290,11 @@ def _end_by_manifest(survey: NodeSurvey) -> Iterator[Problem]:
         yield Problem(ProblemKind.INCOMPLETE, node.directory, text, file=MANIFEST, offset=end)
 
 
-def _node_log(survey: NodeSurvey) -> NodeLog:
+def _judged_log(survey: NodeSurvey) -> JudgedLog:
     """What the commit rules want to know of a node."""
     node = survey.node
     epochs = [span.epoch for span in survey.epochs] + [entry.epoch for entry in node.epochs or ()]
-    return NodeLog(
+    return JudgedLog(
         node_id=node.node_id,
         end_offset=survey.end_offset,
         may_hold_more=_may_hold_more(survey),

@@ -63,10 +63,10 @@ def _is_suspicious(node: NodeFiles, scans: Sequence[Scan], epochs: Sequence[Epoc
         return True
     end = -1
     for segment, scan in zip(node.segments, scans, strict=True):
-        if not scan.is_regular or (end >= 0 and segment.base_offset != end):
+        if not scan.is_regular or (end >= 0 and segment.offset != end):
             return True
-        end = int(scan.headers["end_offset"][-1]) if len(scan.headers) else segment.base_offset
-    if node.segments and any(snapshot.base_offset > end for snapshot in node.snapshots):
+        end = int(scan.headers["end_offset"][-1]) if len(scan.headers) else segment.offset
+    if node.segments and any(snapshot.offset > end for snapshot in node.snapshots):
         return True
     newest = epochs[-1].epoch if epochs else -1
     is_unknown = node.election is not None and newest > node.election.epoch
@@ -75,17 +75,17 @@ def _is_suspicious(node: NodeFiles, scans: Sequence[Scan], epochs: Sequence[Epoc
 
 def _examined(node: NodeFiles) -> Iterator[Problem]:
     """What the log tools find, batch by batch."""
-    finding = examine(node)
-    yield from finding.problems
-    if finding.torn is not None:
-        torn = finding.torn
+    examined = examine(node)
+    yield from examined.problems
+    if examined.torn is not None:
+        torn = examined.torn
         text = "ends inside a batch: it was being written"
         yield in_file(
             torn.path,
             text,
             kind=ProblemKind.TORN,
             position_bytes=torn.position,
-            offset=finding.end_offset,
+            offset=examined.end_offset,
             size_bytes=torn.size_bytes,
         )
 

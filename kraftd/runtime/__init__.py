@@ -11,7 +11,8 @@ its own line and from those below it:
     network                           frames to events, effects to frames
     controller_apis  log_export       what clients ask of the controller and the node; copies of its log
     kafka_apis  envelopes             what is served on Kafka's wire alone; what brokers forward
-    request_router  followers         each request to its handler; who follows and never registers
+    request_router                    each request to its handler
+    unregistered_brokers              brokers that fetch and never register
     registration_manager              registers this controller with the active one
     guard  applier  committed_log     is the directory still ours; committed batches to the state machine
     store                             the effects that touch the disk

@@ -39,7 +39,7 @@ def controller_readings(controller: QuorumController) -> Mapping[str, Number]:
     """The numbers of the cluster, by Kafka's names with hyphens, as the `metrics` line has them."""
     summary = summary_of(controller.image)
     return {
-        "active-broker-count": summary.active_brokers,
+        "active-broker-count": summary.unfenced_brokers,
         "fenced-broker-count": len(summary.fenced_brokers),
         "controlled-shutdown-broker-count": summary.controlled_shutdowns,
         "global-topic-count": summary.topics,

@@ -55,7 +55,6 @@ from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import EffectExecutor, Notice, NoticeLogger, RaftListener
 from kraftd.runtime.envelopes import Envelopes
 from kraftd.runtime.event_status import EventStatus
-from kraftd.runtime.followers import UnregisteredFollowers
 from kraftd.runtime.guard import Guard
 from kraftd.runtime.kafka_apis import KafkaApis
 from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
@@ -66,6 +65,7 @@ from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.registration_manager import RegistrationManager
 from kraftd.runtime.request_router import Requester, RequestRouter
 from kraftd.runtime.store import DirectoryStore
+from kraftd.runtime.unregistered_brokers import UnregisteredBrokers
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, ReplicaKey, Uuid
@@ -116,8 +116,8 @@ class ControllerServer(RaftListener, NoticeLogger):
         started_at = environment.clock()
         driver = self.driver = Driver(environment.loop, end_turn=self._end_turn, clock=environment.clock)
         self._notice_logger = RaftNoticeLogger(logger, environment.loop.time)
-        self._followers = UnregisteredFollowers(lambda: self.controller.image, driver.now)
-        self.network, self.router = QuorumNetwork(driver, self._followers), RequestRouter()
+        self._unregistered_brokers = UnregisteredBrokers(lambda: self.controller.image, driver.now)
+        self.network, self.router = QuorumNetwork(driver, self._unregistered_brokers), RequestRouter()
         self._make_connections(environment)
         self.advertised = listen(self.server)
         self.raft_node = _raft_node_of(config, directory, self.advertised, environment)
@@ -206,7 +206,9 @@ class ControllerServer(RaftListener, NoticeLogger):
         router.add({FetchRequest: network.request_received}, topic_id=METADATA_TOPIC_ID)
         apis = self.apis.handlers
         router.add(apis)
-        router.add({BrokerRegistrationRequest: self._followers.noting(apis[BrokerRegistrationRequest])})
+        router.add(
+            {BrokerRegistrationRequest: self._unregistered_brokers.noting(apis[BrokerRegistrationRequest])}
+        )
         router.add({DescribeNodeRequest: self._serve_describe, DescribeEventsRequest: self._serve_events})
         router.add(exports.handlers)
         router.add_when_closed(exports.forget)

@@ -42,8 +42,8 @@ _ELSEWHERE = {DescribeQuorumResponse: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 class EnvelopeError(KraftdError):
     """An envelope that cannot be served; `code` is that of its response."""
 
-    event = "envelope_refused"
-    """The line of the log."""
+    line_name = "envelope_refused"
+    """Of the log."""
 
     def __init__(self, code: ErrorCode, reason: str) -> None:
         super().__init__(reason)
@@ -53,7 +53,7 @@ class EnvelopeError(KraftdError):
 class UnservedApiError(EnvelopeError):
     """The request in an envelope is of an API that is not served here."""
 
-    event = "unserved_api"
+    line_name = "unserved_api"
 
 
 class ForwardedClient:
@@ -123,7 +123,7 @@ class Envelopes:
             request = self._request_in(envelope.message)
         except EnvelopeError as error:
             self._limited_logger.warning(
-                error.event,
+                error.line_name,
                 key=(broker.host, str(error)),
                 host=broker.host,
                 error=error.code.name,

@@ -50,20 +50,20 @@ from kraftd.raft.events import (
 )
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import Network
-from kraftd.runtime.followers import ADVICE, UnregisteredFollowers
 from kraftd.runtime.request_router import ApiHandler, Requester
+from kraftd.runtime.unregistered_brokers import ADVICE, UnregisteredBrokers
 from kraftd.types import NO_NODE, ZERO_UUID, NodeId, PeerIdentity, Uuid
 
 
 class QuorumNetwork(ServerHandler, PeerHandler, Network):
     """Translates between `net` and the raft node, in both directions."""
 
-    def __init__(self, driver: Driver, followers: UnregisteredFollowers) -> None:
+    def __init__(self, driver: Driver, unregistered_brokers: UnregisteredBrokers) -> None:
         self.server: Server
         self.peer_connections: PeerConnections
         self._raft_node: RaftNode
         self._driver = driver
-        self._followers = followers
+        self._unregistered_brokers = unregistered_brokers
         self._reported: dict[int, NodeId] = {}
         """Connections that the raft node was told of, with the node id that the other end has or claims."""
         self._peers: dict[int, PeerIdentity] = {}
@@ -180,7 +180,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
             return
         error = _error_of(response)
         if error == ErrorCode.NONE:
-            is_lost = fetcher != NO_NODE and self._followers.fetched(fetcher)
+            is_lost = fetcher != NO_NODE and self._unregistered_brokers.fetched(fetcher)
             event, reason = "broker_not_registering", ADVICE if is_lost else None
         else:
             event, reason = "fetch_refused", _REFUSALS.get(error)
@@ -213,7 +213,7 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
 
     def challenge(self, challenge: ChallengePeer) -> None:
         """Connect to a voter's address now, with a nonce."""
-        self.peer_connections.challenge(challenge.peer)
+        self.peer_connections.challenge(challenge.peer_id)
 
     def refuse(self, refusal: RefusePeer) -> None:
         """Close a connection, with a reason for its log."""

@@ -105,7 +105,7 @@ class NodeStatus:
             started_at_ms=self._info.started_at.wall_ms,
             uptime_ms=now.mono_ms - self._info.started_at.mono_ms,
             metadata_version=metadata_version_name(level) if level else "",
-            active_broker_count=cluster.active_brokers,
+            active_broker_count=cluster.unfenced_brokers,
             fenced_broker_count=len(cluster.fenced_brokers),
             fenced_brokers=cluster.fenced_brokers[: limits.IN_TROUBLE_MAX],
             stopping_broker_count=cluster.stopping_brokers,
@@ -300,4 +300,4 @@ RAFT_METRIC_TEXTS = {
 
 
 def _note(peer: PeerStatus, trouble: str) -> str:
-    return "; ".join(part for part in (trouble, peer.note) if part)
+    return "; ".join(part for part in (trouble, peer.refusal) if part)

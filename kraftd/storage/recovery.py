@@ -24,7 +24,7 @@ from kraftd.storage.log_scan import LogScan, Recovered
 from kraftd.storage.segment import Segment, remove_segments
 from kraftd.types import EpochEntry, OffsetAndEpoch
 
-_ROUNDS_MAX = 3
+_PASSES_MAX = 3
 
 
 def recover(
@@ -49,7 +49,7 @@ def recover(
         StorageFailure: The disk refused a cut or a sync.
         StorageError: Two segments claim the same offsets, or each read returns other bytes.
     """
-    for _ in range(_ROUNDS_MAX):
+    for _ in range(_PASSES_MAX):
         segments = _open_segments(disk, directory, read_only=read_only)
         scan = _scan_log(disk, directory, segments, recovery_point, checkpoint_epochs)
         if read_only:
@@ -60,7 +60,7 @@ def recover(
         for segment in segments[: scan.kept]:
             disk.close(segment.handle)
     raise StorageError(
-        f"{directory}: reading the same bytes again gave other bytes, {_ROUNDS_MAX} times: replace the disk"
+        f"{directory}: reading the same bytes again gave other bytes, {_PASSES_MAX} times: replace the disk"
     )
 
 

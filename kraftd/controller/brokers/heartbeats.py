@@ -208,11 +208,11 @@ def change_of(
     )
 
 
-def fencing(broker: RegisterBrokerRecord, event: str, **fields: object) -> Stage:
+def fencing(broker: RegisterBrokerRecord, line_name: str, **fields: object) -> Stage:
     """A broker leaves its partitions, and is fenced."""
     record = change_of(broker, fenced=FENCING_CHANGE)
     return Stage(
-        event,
+        line_name,
         {**_who(broker), **fields},
         changes=fenced(broker.broker_id),
         last=lambda _context, _offset: (record,),

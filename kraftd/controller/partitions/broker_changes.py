@@ -94,7 +94,7 @@ class PartitionChanges:
         self._settled: defaultdict[Uuid, set[int]] = defaultdict(set)
         """Those that stay in the list, and of which nothing more is to be said."""
         self._topics: list[Uuid] = []
-        """The topics that are left of this round, last one first."""
+        """The topics that are left of this pass, last one first."""
         self._start = 0
         """The first partition that is left of the topic whose turn it is."""
 
@@ -104,7 +104,7 @@ class PartitionChanges:
         rules = PartitionRules(context, without={*event.without, *context.leaving}, also=event.also)
         records: list[PartitionChangeRecord] = []
         looks = LOOKED_AT_A_RECORD * limit
-        for topic_id, partition_id in self._rounds(topics, event.list(topics)):
+        for topic_id, partition_id in self._passes(topics, event.list(topics)):
             change = self._change(rules, topics, topic_id, partition_id)
             if change is None:
                 self._settled[topic_id].add(partition_id)
@@ -122,7 +122,7 @@ class PartitionChanges:
         return records, False
 
     def leave_out(self, topic_id: Uuid, partition_id: int, error: Exception) -> bool:
-        """Change nothing in a partition any more: deciding about it, or folding its change, failed.
+        """Change nothing in a partition any more: deciding about it, or applying its change, failed.
 
         Returns whether that is new: if not, it was not this partition that failed.
         """
@@ -150,18 +150,18 @@ class PartitionChanges:
 
         return PartitionChanges(*map(restricted, (*self._events, _Event(_leaderless, _as_it_is))))
 
-    def _rounds(self, topics: TopicsImage, listed: PartitionList) -> Iterator[tuple[Uuid, int]]:
-        """Partitions from where the last slice ended, round after round, until a whole round finds none.
+    def _passes(self, topics: TopicsImage, listed: PartitionList) -> Iterator[tuple[Uuid, int]]:
+        """Partitions from where the last slice ended, pass after pass, until a whole pass finds none.
 
         Say the list holds partitions 0 to 3 of one topic, and a slice takes three. The first slice takes 0, 1
-        and 2; the second goes on at 3 and then begins a round, since a leader may have brought 0 back into an
+        and 2; the second goes on at 3 and then begins a pass, since a leader may have brought 0 back into an
         ISR between the two: then 0 is in the list again, and is taken again. What this slice has taken is
-        still in the list, since its records are not applied yet, and is passed over. A round that began at
+        still in the list, since its records are not applied yet, and is passed over. A pass that began at
         its first partition and found nothing is the end.
         """
         seen_this_slice: defaultdict[Uuid, set[int]] = defaultdict(set)
         while True:
-            is_whole_round, has_found = self._start == 0, False
+            is_whole_pass, has_found = self._start == 0, False
             if not self._topics:
                 self._topics = sorted(listed.topic_ids(), reverse=True)
             while self._topics:
@@ -175,7 +175,7 @@ class PartitionChanges:
                         yield topic_id, partition_id
                 self._topics.pop()
                 self._start = 0
-            if is_whole_round and not has_found:
+            if is_whole_pass and not has_found:
                 return
 
     def _change(

@@ -1,6 +1,6 @@
 """ListPartitionReassignments: the partitions whose replicas are being moved, from a committed image.
 
-Asked for all, it looks only at those (the fold keeps a list); asked for some, it looks at these. A topic or
+Asked for all, it looks only at those (the image keeps a list); asked for some, it looks at these. A topic or
 partition that does not exist is not being moved.
 
 Follows: Kafka's listPartitionReassignments. Differs: topics come by name, where Kafka has no order.

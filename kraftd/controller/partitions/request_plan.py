@@ -1,6 +1,6 @@
 """A request about many partitions: each is decided by itself, and told its own outcome.
 
-A partition that no decision can be made about, or of which a change cannot be folded, costs that one: it is
+A partition that no decision can be made about, or of which a change cannot be applied, costs that one: it is
 told UNKNOWN_SERVER_ERROR, and the others are decided and written (D-14). Whoever asked will ask again, so
 that nothing is repeated here. A long request is decided in slices.
 

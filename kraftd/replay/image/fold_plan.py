@@ -56,7 +56,7 @@ def plan_fold(cluster: ClusterSurvey, at: Point | None) -> FoldPlan:
         notes.append(f"no log is sound beyond offset {node.end_offset:,}; folded up to there")
         end = node.end_offset
     snapshot = _base(node, end)
-    start = snapshot.base_offset if snapshot is not None else node.start_offset
+    start = snapshot.offset if snapshot is not None else node.start_offset
     if node.start_offset > 0 and snapshot is None:
         raise ReplayError(
             f"{node.node.directory}: the log starts at {node.start_offset:,} and no snapshot at or below "
@@ -87,7 +87,7 @@ def _end_at(node: NodeSurvey, at: Point, notes: list[str]) -> Offset:
     """Translate the user's point into the end of a batch of the most complete log."""
     log = node.sound
     if at.offset is not None:
-        if any(snapshot.base_offset == at.offset < node.start_offset for snapshot in node.node.snapshots):
+        if any(snapshot.offset == at.offset < node.start_offset for snapshot in node.node.snapshots):
             return at.offset  # the log begins later, but this very state is known
         if not node.start_offset <= at.offset <= node.end_offset:
             raise ReplayError(
@@ -126,5 +126,5 @@ def _base(node: NodeSurvey, end: Offset) -> LogFile | None:
     if node.start_offset == 0:
         return None
     first = min(node.start_offset, end)
-    fitting = [snapshot for snapshot in node.node.snapshots if first <= snapshot.base_offset <= end]
+    fitting = [snapshot for snapshot in node.node.snapshots if first <= snapshot.offset <= end]
     return fitting[0] if fitting else None

@@ -95,7 +95,7 @@ def scan_segment(file: LogFile, index: int) -> Scan:
     """
     with mapped(file.path) as data:
         headers, is_gapless = read_headers(data, index=index)
-    expected = np.append(file.base_offset, headers["end_offset"][:-1])[: len(headers)]
+    expected = np.append(file.offset, headers["end_offset"][:-1])[: len(headers)]
     follows = (headers["base_offset"] == expected).all() and (np.diff(headers["epoch"]) >= 0).all()
     return Scan(headers, bool(is_gapless and follows and headers["whole"].all()))
 

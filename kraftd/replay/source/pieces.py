@@ -62,7 +62,7 @@ def plan_node(
                 path=str(file.path),
                 file=file.name,
                 is_snapshot=file.is_snapshot,
-                segment_base_offset=file.base_offset,
+                segment_base_offset=file.offset,
                 start=start,
                 end=end,
                 bounds=bounds if file.kind is FileKind.LOG else ALWAYS_COMMITTED,
@@ -71,7 +71,7 @@ def plan_node(
 
 def wanted_files(node: NodeFiles, wanted: RecordFilter) -> Iterator[LogFile]:
     """The files that may hold a wanted record."""
-    may_hold = ranges(wanted, (segment.base_offset for segment in node.segments))
+    may_hold = ranges(wanted, (segment.offset for segment in node.segments))
     left_out = {segment.path for segment, may in zip(node.segments, may_hold, strict=True) if not may}
     for file in node.files:
         right_kind = wanted.is_snapshot is None or wanted.is_snapshot == file.is_snapshot

@@ -324,7 +324,7 @@ BOUNDARY = (
         "tests",
         (
             "kraftd.raft.claims:Claims.on_claimed",
-            "same = [n for n, (claimed_id, _) in self._delivered.items() if claimed_id == peer]",
+            "same = [n for n, (claimed_id, _) in self._delivered.items() if claimed_id == peer_id]",
             "same = ()",
         ),
         where=(f"{_STORIES}::test_the_newest_challenges_are_kept_and_the_oldest_go",),

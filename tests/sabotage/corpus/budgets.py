@@ -261,22 +261,26 @@ WORK = (
         where=(f"{_NET}::test_a_read_that_is_just_one_frame_counts_while_it_waits",),
     ),
     mutant(
-        "parked-bytes-do-not-count",
+        "held-bytes-do-not-count",
         "D-38",
         "A request that waits for room for its response counts nowhere: 1 MiB of it in each of 4,096 connections.",
         "tests",
-        (f"{_SERVED}.must_park", "self._lane.waiting_bytes += len(frame) + LENGTH_BYTES", "pass"),
-        (f"{_SERVED}.waiting_bytes", "self._next if self._next is not None else self._parked", "self._next"),
+        (f"{_SERVED}.must_hold_back", "self._lane.waiting_bytes += len(frame) + LENGTH_BYTES", "pass"),
+        (
+            f"{_SERVED}.waiting_bytes",
+            "self._next if self._next is not None else self._held_frame",
+            "self._next",
+        ),
         (
             f"{_SERVED}.serve",
-            "frame, self._parked = self._parked, None\n"
+            "frame, self._held_frame = self._held_frame, None\n"
             "        self._lane.waiting_bytes -= len(frame) + LENGTH_BYTES",
-            "frame, self._parked = self._parked, None",
+            "frame, self._held_frame = self._held_frame, None",
         ),
         where=(f"{_NET}::test_a_request_that_waits_for_room_for_its_response_waits_as_it_came_and_counts",),
     ),
     mutant(
-        "parked-after-decoding",
+        "held-after-decoding",
         "D-38",
         "A request that waits for room for its response is decoded before: 40 times its bytes.",
         "tests",
@@ -287,9 +291,9 @@ WORK = (
         ),
         (
             f"{_SERVER}.handle",
-            "if self._lane.long_responses and self.must_park(frame):",
+            "if self._lane.long_responses and self.must_hold_back(frame):",
             "request = self.codec.decode_request(frame)\n"
-            "        if self._lane.long_responses and self.must_park(frame):",
+            "        if self._lane.long_responses and self.must_hold_back(frame):",
         ),
         where=(f"{_NET}::test_a_request_that_waits_for_room_for_its_response_waits_as_it_came_and_counts",),
     ),
@@ -323,7 +327,7 @@ WORK = (
         where=(f"{_NET}::test_long_responses_of_all_clients_are_bounded_and_their_short_requests_are_not",),
     ),
     mutant(
-        "parked-and-not-woken",
+        "held-and-not-woken",
         "D-38",
         "The end of a long response wakes nobody who waits for its place.",
         "tests",
@@ -345,9 +349,9 @@ WORK = (
     mutant(
         "voters-wait-for-long-answers",
         "D-38",
-        "A voter's request is parked like anybody's, and the fetches behind it too.",
+        "A voter's request is held back like anybody's, and the fetches behind it too.",
         "tests",
-        (f"{_SERVED}.must_park", "self._lane.serves_at_once", "False"),
+        (f"{_SERVED}.must_hold_back", "self._lane.serves_at_once", "False"),
         where=(f"{_NET}::test_a_voter_that_asks_for_long_responses_at_once_gets_each_of_them",),
     ),
     mutant(

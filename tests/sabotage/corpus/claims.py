@@ -18,8 +18,8 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.claims:Claims.on_claimed",
-            "self.waiting[event.connection] = _Claim(peer, event.directory_id, event.nonce, deadline_ms)",
-            "identity = PeerIdentity(peer, event.directory_id, (1 << 31) - 1, event.nonce)\n"
+            "self.waiting[event.connection] = _Claim(peer_id, event.directory_id, event.nonce, deadline_ms)",
+            "identity = PeerIdentity(peer_id, event.directory_id, (1 << 31) - 1, event.nonce)\n"
             "        self._confirmed[event.connection] = (identity, event.nonce)\n"
             "        self.raft.identify(event.connection, identity, outbound=False)\n"
             "        self.raft.out.append(ConfirmPeer(event.connection, identity))",
@@ -32,7 +32,7 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.claims:Claims.on_shown",
-            "(claim.peer, event.nonce) in self._given.values()",
+            "(claim.peer_id, event.nonce) in self._given.values()",
             "event.nonce in [nonce for _, nonce in self._given.values()]",
         ),
     ),
@@ -54,7 +54,7 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.claims:Claims.on_shown",
-            "if claim is not None and (claim.peer, event.nonce) in self._given.values():",
+            "if claim is not None and (claim.peer_id, event.nonce) in self._given.values():",
             "if claim is not None:",
         ),
     ),
@@ -77,7 +77,7 @@ CLAIMS = (
         "tests",
         (
             "kraftd.raft.claims:Claims.on_claimed",
-            "same = [n for n, claim in self.waiting.items() if claim.peer == peer]",
+            "same = [n for n, claim in self.waiting.items() if claim.peer_id == peer_id]",
             "same = ()",
         ),
         where=(_STORIES,),
@@ -133,9 +133,9 @@ CLAIMS = (
         "sim",
         (
             "kraftd.raft.claims:Claims.on_claimed",
-            "peer = event.peer",
-            "peer = event.peer\n"
-            "    identity = PeerIdentity(peer, event.directory_id, 0, event.nonce)\n"
+            "peer_id = event.peer_id",
+            "peer_id = event.peer_id\n"
+            "    identity = PeerIdentity(peer_id, event.directory_id, 0, event.nonce)\n"
             "    self.raft.out.extend(self.raft.peers._replace(identity, outbound=False))",
         ),
     ),
@@ -146,10 +146,10 @@ CLAIMS = (
         "tests",
         (
             "kraftd.raft.claims:Claims.on_claimed",
-            "self._plan_challenge(peer, now.mono_ms + (CHALLENGE_AFTER_MS if has_nonce else 0))",
-            "self._next_challenge_ms[peer] = NEVER_MS\n"
+            "self._plan_challenge(peer_id, now.mono_ms + (CHALLENGE_AFTER_MS if has_nonce else 0))",
+            "self._next_challenge_ms[peer_id] = NEVER_MS\n"
             "        if not has_nonce:\n"
-            "            self._plan_challenge(peer, now.mono_ms)",
+            "            self._plan_challenge(peer_id, now.mono_ms)",
         ),
         where=(_STORIES, _POWER),
     ),

@@ -761,8 +761,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.claims:Claims._plan_challenge",
-            "self._next_challenge_ms[peer] = min(max(at_ms, allowed_ms), planned_ms)",
-            "self._next_challenge_ms[peer] = max(at_ms, allowed_ms)",
+            "self._next_challenge_ms[peer_id] = min(max(at_ms, allowed_ms), planned_ms)",
+            "self._next_challenge_ms[peer_id] = max(at_ms, allowed_ms)",
         ),
         where=("tests/stories/test_claims.py",),
     ),

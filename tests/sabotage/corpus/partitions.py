@@ -204,8 +204,8 @@ PARTITIONS = (
         "Who was taken back into an ISR while it was being fenced is in it when it is fenced.",
         "tests",
         (
-            f"{_PARTITIONS}.broker_changes:PartitionChanges._rounds",
-            "if is_whole_round and not has_found:",
+            f"{_PARTITIONS}.broker_changes:PartitionChanges._passes",
+            "if is_whole_pass and not has_found:",
             "if not self._topics:",
         ),
         where=(_EVENTS,),

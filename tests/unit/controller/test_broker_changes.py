@@ -315,7 +315,7 @@ def test_what_fails_in_one_partition_leaves_out_that_one():
     assert (failure.topic_id, failure.partition_id) == (broken, 0)
 
 
-def test_what_could_not_be_folded_can_be_left_out():
+def test_what_could_not_be_applied_can_be_left_out():
     cluster = Cluster()
     (topic,), _ = many(cluster, topics=1, partitions=5)
     changes = broker_changes.fenced(1)

@@ -62,7 +62,7 @@ def encoded(fault, monkeypatch):
     monkeypatch.setattr(active_controller, "encode_allowed", raising)
 
 
-def folded(fault, monkeypatch):
+def applied(fault, monkeypatch):
     apply = ImageBuilder.apply
 
     def raising(self, record, offset):
@@ -72,7 +72,7 @@ def folded(fault, monkeypatch):
     monkeypatch.setattr(ImageBuilder, "apply", raising)
 
 
-WHERE = {"decided": decided, "encoded": encoded, "folded": folded}
+WHERE = {"decided": decided, "encoded": encoded, "applied": applied}
 
 
 @pytest.fixture(params=WHERE)

@@ -256,7 +256,7 @@ def test_a_request_whose_decision_raises_is_answered_and_costs_nothing_else(worl
 
 
 @pytest.mark.covers("D-14")
-def test_records_that_cannot_be_folded_are_refused_before_they_are_appended(world, monkeypatch):
+def test_records_that_cannot_be_applied_are_refused_before_they_are_appended(world, monkeypatch):
     world.up(5)
     monkeypatch.setattr(
         "kraftd.controller.brokers.heartbeats.change_of",
@@ -268,7 +268,7 @@ def test_records_that_cannot_be_folded_are_refused_before_they_are_appended(worl
     assert not world.broker(5).fenced
 
 
-def test_a_change_that_cannot_be_folded_costs_its_partition_only(world, monkeypatch):
+def test_a_change_that_cannot_be_applied_costs_its_partition_only(world, monkeypatch):
     """Deciding about partition 1 goes well, and its record is one that no image can take."""
     world.up(5, 6)
     topic = many(world, 3)

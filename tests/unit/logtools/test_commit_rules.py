@@ -10,7 +10,7 @@ from kraftd.logtools.commit import (
     CommitRule,
     CommitStatus,
     CommitVerdict,
-    NodeLog,
+    JudgedLog,
     Proof,
     judge,
 )
@@ -27,21 +27,21 @@ def holder(
     highest: int | None = -1,
     more: bool = False,
     proofs: tuple[Proof, ...] = (),
-) -> NodeLog:
+) -> JudgedLog:
     """A log given by its epochs' (epoch, start) and its end."""
     last = epochs[-1][0] if epochs else 0
     starts = tuple(EpochEntry(epoch, start) for epoch, start in epochs)
-    return NodeLog(node_id, end, more, last if highest == -1 else highest, starts, proofs)
+    return JudgedLog(node_id, end, more, last if highest == -1 else highest, starts, proofs)
 
 
-def common_end(left: NodeLog, right: NodeLog) -> LogComparison:
+def common_end(left: JudgedLog, right: JudgedLog) -> LogComparison:
     """Where two logs part, judged like Raft: the same epoch at the same offset is the same record."""
     limit = min(left.end_offset, right.end_offset)
     same = next((o for o in range(limit) if left.epoch_at(o) != right.epoch_at(o)), limit)
     return LogComparison(same, parted_at=same if same < limit else -1)
 
 
-def verdict(holders: Sequence[NodeLog], voters: frozenset[int] = VOTERS) -> CommitVerdict:
+def verdict(holders: Sequence[JudgedLog], voters: frozenset[int] = VOTERS) -> CommitVerdict:
     return judge(holders, [[common_end(left, right) for right in holders] for left in holders], voters)
 
 

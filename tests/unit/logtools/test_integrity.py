@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from kraftd.logtools.integrity import Finding
+from kraftd.logtools.integrity import Examined
 from kraftd.logtools.integrity import examine as examine_files
 from kraftd.logtools.node_files import describe
 from kraftd.records.batch import BatchView, encode_batch, scan
@@ -27,7 +27,7 @@ def batch(base_offset: int, epoch: int, count: int = 2) -> bytes:
 SIZE = len(batch(0, 1))
 
 
-def examine(node: Path) -> Finding:
+def examine(node: Path) -> Examined:
     return examine_files(describe(node / LOG))
 
 

@@ -31,7 +31,7 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/brokers/listing.py": "answers with brokers",
     "kraftd/controller/cluster_summary.py": "counts brokers and topics",
     "kraftd/runtime/controller_metrics.py": "tells the state of each broker",
-    "kraftd/runtime/followers.py": "names brokers that follow and are not registered",
+    "kraftd/runtime/unregistered_brokers.py": "names brokers that follow and are not registered",
     "kraftd/controller/partitions": "decides about partitions, by brokers, features and configs",
     "kraftd/controller/quorum_controller.py": "is given its own registration",
     "kraftd/controller/sessions.py": "begins with the brokers of the image",

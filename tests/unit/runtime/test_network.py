@@ -9,8 +9,8 @@ from kraftd.errors import ErrorCode
 from kraftd.metadata.image import EMPTY
 from kraftd.net.server import InboundConnection, Server
 from kraftd.raft import events as ev
-from kraftd.runtime.followers import UnregisteredFollowers
 from kraftd.runtime.network import QuorumNetwork
+from kraftd.runtime.unregistered_brokers import UnregisteredBrokers
 from kraftd.types import Now
 from tests.unit.net.test_network import CLUSTER, Client, Node, running
 
@@ -22,7 +22,7 @@ class Heard(Node):
         super().__init__(node_id)
         self.events: list[ev.Event] = []
         driver: Any = SimpleNamespace(deliver=self.deliver)
-        network = QuorumNetwork(driver, UnregisteredFollowers(lambda: EMPTY, lambda: Now(0, 0)))
+        network = QuorumNetwork(driver, UnregisteredBrokers(lambda: EMPTY, lambda: Now(0, 0)))
         self.server = Server(
             self.identity,
             network,

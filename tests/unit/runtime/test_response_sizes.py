@@ -117,7 +117,7 @@ def described_nodes() -> Iterator[Any]:
     words = "é" * 100_000
     view = lone.raft_node.describe(lone.now)
     peers = tuple(
-        PeerStatus(number, Endpoint(words, 9_000), is_voter=False, is_connected=True, note=words)
+        PeerStatus(number, Endpoint(words, 9_000), is_voter=False, is_connected=True, refusal=words)
         for number in range(OBSERVERS_MAX + 10)
     )
     worst = msgspec.structs.replace(

@@ -26,7 +26,7 @@ PATIENCE_MS: Final = 30_000
 PAUSE_MS_MAX: Final = 10_000
 """Who fetched nothing for so long follows anew; brokers fetch twice a second."""
 
-FOLLOWERS_MAX: Final = 1_000
+BROKERS_MAX: Final = 1_000
 """How many are remembered: ids are a stranger's to choose, and the one that came first makes room."""
 
 ADVICE: Final = (
@@ -35,7 +35,7 @@ ADVICE: Final = (
 )
 
 
-class _Follower(msgspec.Struct):
+class _Broker(msgspec.Struct):
     """A broker that is not registered. Mutable; times are monotonic."""
 
     since_ms: int
@@ -43,22 +43,22 @@ class _Follower(msgspec.Struct):
     fetched_ms: int
 
 
-class UnregisteredFollowers:
+class UnregisteredBrokers:
     """Who follows the log of this leader, and since when. Mutable."""
 
     def __init__(self, image: Callable[[], MetadataImage], now: Callable[[], Now]) -> None:
         self._image = image
         self._now = now
-        self._followers: dict[NodeId, _Follower] = {}
+        self._brokers: dict[NodeId, _Broker] = {}
 
     def fetched(self, node_id: NodeId) -> bool:
         """Note a fetch of an observer that was served; whether it has waited too long to be registered."""
         if self._image()[BROKERS].get(node_id) is not None:
-            if self._followers:
-                self._followers.pop(node_id, None)
+            if self._brokers:
+                self._brokers.pop(node_id, None)
             return False
         now_ms = self._now().mono_ms
-        known = self._followers.get(node_id)
+        known = self._brokers.get(node_id)
         if known is None or now_ms - known.fetched_ms > PAUSE_MS_MAX:
             self._begin(node_id, now_ms)
             return False
@@ -75,7 +75,7 @@ class UnregisteredFollowers:
         return note
 
     def _begin(self, node_id: NodeId, now_ms: int) -> None:
-        followers = self._followers
-        if node_id not in followers and len(followers) >= FOLLOWERS_MAX:
-            del followers[next(iter(followers))]
-        followers[node_id] = _Follower(now_ms, now_ms)
+        brokers = self._brokers
+        if node_id not in brokers and len(brokers) >= BROKERS_MAX:
+            del brokers[next(iter(brokers))]
+        brokers[node_id] = _Broker(now_ms, now_ms)

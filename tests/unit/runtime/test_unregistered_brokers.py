@@ -6,7 +6,7 @@ from typing import Any
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import apply
 from kraftd.records.messages import RegisterBrokerRecord
-from kraftd.runtime.followers import FOLLOWERS_MAX, PATIENCE_MS, PAUSE_MS_MAX, UnregisteredFollowers
+from kraftd.runtime.unregistered_brokers import BROKERS_MAX, PATIENCE_MS, PAUSE_MS_MAX, UnregisteredBrokers
 from kraftd.types import Now
 
 EVERY_MS = 500
@@ -19,9 +19,9 @@ class World:
     def __init__(self) -> None:
         self.now_ms = 1_000
         self.image: MetadataImage = EMPTY
-        self.followers = UnregisteredFollowers(lambda: self.image, lambda: Now(self.now_ms, 0))
+        self.brokers = UnregisteredBrokers(lambda: self.image, lambda: Now(self.now_ms, 0))
         self.registered: list[int] = []
-        self.register = self.followers.noting(self._registering)
+        self.register = self.brokers.noting(self._registering)
 
     def ask(self, broker: int) -> None:
         """A request for registration comes in."""
@@ -34,10 +34,10 @@ class World:
 
     def follow(self, broker: int, for_ms: int) -> bool:
         """Fetch for a while; whether it was found in the end."""
-        found = self.followers.fetched(broker)
+        found = self.brokers.fetched(broker)
         for _ in range(for_ms // EVERY_MS):
             self.now_ms += EVERY_MS
-            found = self.followers.fetched(broker)
+            found = self.brokers.fetched(broker)
         return found
 
 
@@ -75,7 +75,7 @@ def test_a_broker_that_was_away_follows_anew() -> None:
 def test_ids_that_a_stranger_chooses_push_out_the_oldest() -> None:
     world = World()
     assert not world.follow(14, PATIENCE_MS - EVERY_MS)
-    for node_id in range(100, 100 + FOLLOWERS_MAX):
-        world.followers.fetched(node_id)
+    for node_id in range(100, 100 + BROKERS_MAX):
+        world.brokers.fetched(node_id)
     assert not world.follow(14, PATIENCE_MS - EVERY_MS), "it begins anew"
     assert world.follow(14, EVERY_MS)
