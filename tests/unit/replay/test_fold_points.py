@@ -111,7 +111,7 @@ def test_the_own_offset_of_a_snapshot_before_the_log_can_be_asked_for(tmp_path: 
         path = tmp_path / "__cluster_metadata-0" / f"{offset:020d}-0000000001.checkpoint"
         path.write_bytes(noops(0, 1, 1))
     plan = plan_fold(survey(tmp_path), parse_point("3"))
-    assert (plan.snapshot.base_offset, plan.start_offset, plan.end_offset) == (3, 3, 3)
+    assert (plan.snapshot.offset, plan.start_offset, plan.end_offset) == (3, 3, 3)
     assert plan.status is CommitStatus.COMMITTED
     with pytest.raises(ReplayError, match="holds offsets 5 to 9"):
         plan_fold(survey(tmp_path), parse_point("4"))
