@@ -42,6 +42,8 @@ Values: TypeAlias = tuple[bytes, ...]
 LEVELS: Final = range(7, 31)
 """Of Kafka 4.3, from the first that a cluster's features are in the log."""
 OTHER_FEATURES: Final = ("group.version", "share.version", "streams.version", "transaction.version")
+PASSED_OVER: Final = ("kraft.version",)
+"""What Kafka's image knows no level of, whatever a record says; that of 3.9 kept it."""
 
 
 def legal_log(seed: int, size: int, levels: range = LEVELS) -> list[Values]:
@@ -206,8 +208,9 @@ def _switch_elr(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
     yield m.FeatureLevelRecord(ELIGIBLE_LEADER_REPLICAS, level)
 
 
-def _set_feature(rng: Random, _world: World, _offset: int) -> Iterator[m.Record]:
-    yield m.FeatureLevelRecord(rng.choice(OTHER_FEATURES), rng.randint(0, 2))
+def _set_feature(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:
+    names = (*OTHER_FEATURES, *(PASSED_OVER if world.last_level == LEVELS[-1] else ()))
+    yield m.FeatureLevelRecord(rng.choice(names), rng.randint(0, 2))
 
 
 def _set_level(rng: Random, world: World, _offset: int) -> Iterator[m.Record]:

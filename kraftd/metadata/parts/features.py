@@ -1,5 +1,8 @@
 """The finalized features: what the cluster has agreed to use, and at which level.
 
+Not here: the level of `kraft.version`, which is the quorum's and in its control records. Kafka 4.0 wrote a
+record of it as well; it is passed over, so that it is in no image, hash or snapshot (KAFKA-18979).
+
 Follows: Kafka's FeaturesDelta.
 """
 
@@ -12,6 +15,7 @@ from immutables import Map
 from kraftd.metadata.entity_hash import EntityHash, hash_of_text, text_with_tags
 from kraftd.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS,
+    KRAFT_VERSION,
     METADATA_VERSION,
     metadata_version_name,
 )
@@ -81,6 +85,8 @@ def apply_feature(builder: Builder, record: FeatureLevelRecord, offset: Offset) 
     if record.feature_level < 0:
         reason = f"feature {record.name} cannot be at level {record.feature_level}"
         raise ImpossibleRecordError(offset, reason)
+    if record.name == KRAFT_VERSION:
+        return
     features = builder.state(FEATURES)
     builder.put(FEATURES, features.put(record.name, record.feature_level, record.unknown_tags))
     if record.name == ELIGIBLE_LEADER_REPLICAS and record.feature_level == 0:

@@ -41,6 +41,12 @@ FOLD = (
         ),
     ),
     of_fold(
+        "kraft-version-feature-folded",
+        "A level of kraft.version that old logs hold is a feature of the image.",
+        "test_image.py::test_a_level_of_kraft_version_is_no_feature_of_the_image",
+        ("parts.features:apply_feature", "record.name == KRAFT_VERSION:", "False:"),
+    ),
+    of_fold(
         "migration-states-pile-up",
         "A new state of the migration from ZooKeeper does not replace the one before.",
         "test_clients.py::test_a_later_record_takes_the_place_of_an_earlier_one",

@@ -126,6 +126,20 @@ def test_a_feature_at_level_zero_is_off():
     assert apply(image, feature("group.version", 0), 1) == EMPTY
 
 
+@pytest.mark.covers("D-18")
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_level_of_kraft_version_is_no_feature_of_the_image(level):
+    """The quorum's own level is in control records; a log of Kafka 4.0 may hold this record as well."""
+    passed_over = msgspec.structs.replace(feature("kraft.version", level), unknown_tags=((9, b"later"),))
+    before = apply(EMPTY, feature("metadata.version", 30), 0)
+    after = apply(before, passed_over, 1)
+    assert after == before
+    assert after.hash() == before.hash()
+    assert not after.is_partial
+    assert list(to_records(after)) == [feature("metadata.version", 30)]
+    assert not diff(before, after)
+
+
 def test_metadata_version_comes_first_in_every_listing():
     image = apply_all(EMPTY, [feature("a", 1), feature("metadata.version", 30)], 0)
     assert [name for name, _ in image[FEATURES].items()] == ["metadata.version", "a"]
