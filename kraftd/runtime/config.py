@@ -68,6 +68,7 @@ class Config(msgspec.Struct, frozen=True):
     voters: Mapping[NodeId, Endpoint]
     """The static voters; empty for a node that finds the quorum by `bootstrap_servers`."""
     bootstrap_servers: Sequence[Endpoint]
+    """Where an observer finds the quorum; a static voter knows it and asks nobody here."""
     bind: Endpoint
     """Where to listen; an empty host means every address."""
     advertised: Endpoint
@@ -303,7 +304,7 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
     node_id = _read_node_id(reader)
     voters: dict[NodeId, Endpoint] = reader.parse("controller.quorum.voters", parse_voters, {})
     servers: list[Endpoint] = reader.parse("controller.quorum.bootstrap.servers", _parse_servers, [])
-    _check_quorum(reader, node_id, voters, servers)
+    _check_quorum(reader, node_id, voters)
     bind, advertised = _read_listeners(reader, voters.get(node_id))
     log_dirs, metadata_dir = _read_directories(reader)
     return Config(
@@ -382,17 +383,11 @@ def _read_node_id(reader: _Reader) -> NodeId:
     return node_id
 
 
-def _check_quorum(
-    reader: _Reader, node_id: NodeId, voters: Mapping[NodeId, Endpoint], servers: Sequence[Endpoint]
-) -> None:
+def _check_quorum(reader: _Reader, node_id: NodeId, voters: Mapping[NodeId, Endpoint]) -> None:
     has_voters = bool(reader.text("controller.quorum.voters"))
     if not has_voters and not reader.text("controller.quorum.bootstrap.servers"):
         reader.mistakes.append(
             "controller.quorum.voters or controller.quorum.bootstrap.servers: one of them must be set"
-        )
-    if voters and servers:
-        reader.mistakes.append(
-            "controller.quorum.bootstrap.servers: does not go with controller.quorum.voters; keep one of them"
         )
     if voters and node_id != NO_NODE and node_id not in voters:
         named = ", ".join(str(voter) for voter in sorted(voters))

@@ -326,7 +326,7 @@ def _raft_node_of(
         health=StateHealth(directory.damage, directory.amnesia, directory.uninitialized),
         known_peers=directory.peers,
         advertised=advertised,
-        bootstrap=tuple(config.bootstrap_servers),
+        bootstrap=() if config.node_id in config.voters else tuple(config.bootstrap_servers),
         uncommitted_bytes_max=config.accumulator_bytes,
         tail_bytes=2 * environment.tail_bytes,
         fetch_bytes=environment.fetch_bytes,

@@ -240,6 +240,12 @@ class Daemon:
             self._logger.warning("directory", text=warning)
         if config.unknown_keys:
             self._logger.warning("unknown_keys", keys=list(config.unknown_keys))
+        if config.voters and config.bootstrap_servers:
+            self._logger.info(
+                "bootstrap_servers_unused",
+                text="controller.quorum.voters names the voters; controller.quorum.bootstrap.servers is for "
+                "nodes without that key",
+            )
         if not _is_loopback(config.bind.host):
             self._logger.warning(
                 "open_listener",

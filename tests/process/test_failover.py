@@ -196,6 +196,18 @@ def test_one_controller_by_itself(start: Start) -> None:
     assert leader.stop() == 0
 
 
+def test_static_voters_are_the_quorum_whatever_the_bootstrap_servers_beside_them_are(start: Start) -> None:
+    (port,) = free_ports(1)
+    cluster = start(settings={"controller.quorum.bootstrap.servers": f"127.0.0.1:{port}"})
+    leader = cluster.wait_leader()
+    cluster.commit(NAME, "one", broker="1")
+    cluster.wait_caught_up()
+    assert [node.count("bootstrap_servers_unused") for node in cluster] == [1, 1, 1]
+    assert not any(f":{port}" in str(line) for node in cluster for line in node.events), "nobody tried it"
+    leader.kill()
+    cluster.commit(NAME, "two", broker="1")
+
+
 @pytest.mark.covers("OBS-01")
 def test_an_observer_finds_the_quorum_by_its_bootstrap_servers_and_follows(start: Start) -> None:
     cluster = start()

@@ -58,6 +58,14 @@ def test_a_node_must_know_where_to_find_the_others() -> None:
     assert parse_config(alone | {"controller.quorum.bootstrap.servers": "a:1"}, {}).voters == {}
 
 
+def test_static_voters_and_bootstrap_servers_may_stand_together_as_in_kafka() -> None:
+    config = parse_config(MINIMAL | {"controller.quorum.bootstrap.servers": "a:1,b:2"}, {})
+    assert sorted(config.voters) == [1, 2, 3]
+    assert list(config.bootstrap_servers) == [Endpoint("a", 1), Endpoint("b", 2)]
+    with pytest.raises(ConfigError, match="7 is not among the voters"):
+        parse_config(MINIMAL | {"controller.quorum.bootstrap.servers": "a:1", "node.id": "7"}, {})
+
+
 @pytest.mark.covers("DV-38", "DV-10")
 def test_names_of_listeners_are_upper_case_and_hosts_stay_names() -> None:
     lower = {"controller.listener.names": "controller", "listeners": "controller://no.such.host.example:9093"}
@@ -151,7 +159,7 @@ def test_all_mistakes_come_in_one_error() -> None:
         ),
         ("listeners", "CONTROLLER://host:99999", "not host:port"),
         ("metadata.max.idle.interval.ms", "-1", "not between 0"),
-        ("controller.quorum.bootstrap.servers", "a:1", "keep one of them"),
+        ("controller.quorum.bootstrap.servers", "a:0", "no port that others can reach"),
         ("process.roles", "broker,controller", "Kafka's brokers are processes of their own"),
         ("broker.session.timeout.ms", "2000", "brokers would be fenced between two heartbeats"),
         ("num.partitions", "0", "not between 1"),
