@@ -98,7 +98,7 @@ check-proto: setup
 proto: setup ## Generate the message and record classes from proto/
 	$(BIN)/python proto/generate.py
 
-rewrite: setup ## Accept the golden traces of the stories and the table of reactions; the diff is the review
+rewrite: setup ## Accept the golden traces of the stories and the table of states by events; the diff is the review
 	$(PYTEST) tests/stories tests/unit/raft/test_reactions.py --rewrite $(ARGS)
 
 format: setup ## Format and mend what can be mended by a tool

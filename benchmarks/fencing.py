@@ -4,7 +4,7 @@ Three controllers, and brokers that are scripted: no more of them than their reg
 Broker 11 is in sync in 15,000 partitions of three replicas and leads 5,000 of them; then it wants to be
 fenced, and after it broker 12. Five brokers that hold nothing send one heartbeat after the other meanwhile.
 Told are the time until the broker is fenced, how long the others' heartbeats took, and whether anybody was
-elected; before that, without a daemon, the CPU of one slice of 511 changes in the controller itself.
+elected; before that, without a daemon, the CPU of one slice in the controller itself.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from with_brokers import Client
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.decisions import Decision, Write
+from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import SUPPORTED, bootstrap_records
@@ -43,7 +44,7 @@ NOW = Now(1_000, 1_000)
 
 def main() -> None:
     whole = [min(each) for each in zip(*(slices_ms() for _ in range(ROUNDS)), strict=True)]
-    row("a slice of 511 changes, ms of CPU, least of four", sum(whole) / len(whole))
+    row(f"a slice of {SLICE_RECORDS - 1} changes, ms of CPU, least of four", sum(whole) / len(whole))
     row("  the dearest", max(whole))
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(Path(folder)))

@@ -1,9 +1,9 @@
 """What the leader was asked to append: not written yet, or not committed yet.
 
 A client's append only joins the queue; the leader drains it once a turn, so that whatever arrived in one turn
-of the loop becomes one group: one encoding, one write, one flush (D-16). Linger lets a small group wait for
-more appends; it is 0 by default, because the group commit already batches. All records of one append land in
-one batch, and an append that does not fit is refused as a whole (ACC-07, ACC-24). Many appends share a batch
+of the loop is written and flushed together (D-16): that is the group commit. Linger lets few appends wait for
+more; it is 0 by default, because the group commit already batches. All records of one append land in one
+batch, and an append that does not fit is refused as a whole (ACC-07, ACC-24). Many appends share a batch
 until it is full.
 
 Once written, an append waits for its commit, in the order of end offsets. Both queues belong to one
@@ -24,8 +24,8 @@ from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.raft.events import Token
 from kraftd.types import NEVER_MS, Offset
 
-GROUP_BYTES_MAX = OPERATION_BYTES_MAX
-"""The most bytes of a group, which becomes one batch; the largest operation fits, and is never split."""
+BATCH_BYTES_MAX = OPERATION_BYTES_MAX
+"""The most bytes of a batch; the largest operation fits, and is never split."""
 _BATCH_OVERHEAD_BYTES = 61
 _RECORD_OVERHEAD_BYTES = 24
 
@@ -39,7 +39,7 @@ class QueuedAppend(msgspec.Struct, frozen=True, gc=False):
     deadline_ms: int
 
 
-class AppendGroup(msgspec.Struct, frozen=True):
+class BatchAppends(msgspec.Struct, frozen=True):
     """Appends that share a batch, in the order they came."""
 
     appends: Sequence[QueuedAppend]
@@ -71,25 +71,25 @@ class Accumulator:
             self._drain_at_ms = now_ms + self._linger_ms
         self._waiting.append(waiting)
         self.size_bytes += waiting.size_bytes
-        if self.size_bytes >= GROUP_BYTES_MAX:
+        if self.size_bytes >= BATCH_BYTES_MAX:
             self._drain_at_ms = now_ms
         elif waiting.deadline_ms < self._drain_at_ms:
             self._drain_at_ms = max(now_ms, waiting.deadline_ms)
 
-    def drain(self) -> Iterator[AppendGroup]:
-        """Empty the queue; yield its appends in groups that each fit into one batch."""
+    def drain(self) -> Iterator[BatchAppends]:
+        """Empty the queue; yield what each batch is to hold."""
         waiting, self._waiting = self._waiting, []
         self.size_bytes, self._drain_at_ms = 0, NEVER_MS
-        group: list[QueuedAppend] = []
+        appends: list[QueuedAppend] = []
         size_bytes = _BATCH_OVERHEAD_BYTES
         for append in waiting:
-            if group and size_bytes + append.size_bytes > GROUP_BYTES_MAX:
-                yield AppendGroup(group, size_bytes)
-                group, size_bytes = [], _BATCH_OVERHEAD_BYTES
-            group.append(append)
+            if appends and size_bytes + append.size_bytes > BATCH_BYTES_MAX:
+                yield BatchAppends(appends, size_bytes)
+                appends, size_bytes = [], _BATCH_OVERHEAD_BYTES
+            appends.append(append)
             size_bytes += append.size_bytes
-        if group:
-            yield AppendGroup(group, size_bytes)
+        if appends:
+            yield BatchAppends(appends, size_bytes)
 
 
 def size_of(records: Sequence[bytes]) -> int:
@@ -101,7 +101,7 @@ def size_of(records: Sequence[bytes]) -> int:
 
 def is_too_large(records: Sequence[bytes], size_bytes: int) -> bool:
     """Whether an append can never fit a batch (ACC-04)."""
-    return size_bytes + _BATCH_OVERHEAD_BYTES > GROUP_BYTES_MAX or len(records) > OPERATION_RECORDS_MAX
+    return size_bytes + _BATCH_OVERHEAD_BYTES > BATCH_BYTES_MAX or len(records) > OPERATION_RECORDS_MAX
 
 
 class PendingAppend(msgspec.Struct, frozen=True, gc=False):

@@ -137,7 +137,7 @@ class LeaderRole:
             self._begin(leader_state, RequestKind.CONFIRM, now_ms, round_=round_)
 
     def _drain(self, leader_state: LeaderState, now: Now) -> None:
-        """Write everything appended since the last turn, as one group."""
+        """Write everything appended since the last turn, at once."""
         raft = self.raft
         base_offset = end_offset = raft.log.end_offset
         batches: list[bytes] = []
@@ -145,8 +145,8 @@ class LeaderRole:
             leader_state.has_leader_change = True
             batches.append(self._leader_change(end_offset, now))
             end_offset += 1
-        for group in leader_state.accumulator.drain():
-            appends = group.appends
+        for batch in leader_state.accumulator.drain():
+            appends = batch.appends
             values = [*chain.from_iterable([append.records for append in appends])]
             batches.append(encode_batch(end_offset, leader_state.epoch, now.wall_ms, values))
             raft.log.keep_values(end_offset, values)
@@ -155,7 +155,7 @@ class LeaderRole:
                 end_offset += len(append.records)
                 pending_appends.append(PendingAppend(end_offset, append.token, append.deadline_ms))
             leader_state.pending_appends.add(pending_appends)
-            leader_state.record_uncommitted(end_offset, group.size_bytes)
+            leader_state.record_uncommitted(end_offset, batch.size_bytes)
         if batches:
             raft.out.append(raft.log.append(base_offset, end_offset, batches))
             raft.flush()

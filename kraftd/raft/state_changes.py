@@ -196,8 +196,8 @@ class StateChanges:
         if leader_state is None:
             return
         raft.leader_state = None
-        for group in leader_state.accumulator.drain():
-            for append in group.appends:
+        for batch in leader_state.accumulator.drain():
+            for append in batch.appends:
                 raft.out.append(AppendDone(append.token, ErrorCode.NOT_CONTROLLER))
         for pending in leader_state.pending_appends.take_all():
             raft.out.append(AppendDone(pending.token, ErrorCode.REQUEST_TIMED_OUT))

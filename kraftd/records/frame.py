@@ -135,6 +135,7 @@ def _described(value: bytes) -> str:
 
 
 _OPENINGS = {kind: _frame(*kind) for kind in RECORD_CODECS.known}
+"""What a record of each kind and version begins with: the version of the frame, the kind, the version."""
 _OPENING_BYTES = 3
 """How long a frame is before the body, if kind and version are below 128, as all known ones are."""
 _READERS_BY_OPENING: dict[bytes, Reader] = {}

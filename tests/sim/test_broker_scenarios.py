@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kraftd.audit.invariant import Violation
+from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.errors import ErrorCode
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.configs import CONFIGS
@@ -54,7 +55,7 @@ BROKERS_SHAPE = {
     "heartbeat_ms": 500,
     "old_part": 0.0,
     "unchecked_part": 0.0,
-    "slice_records": 512,
+    "slice_records": SLICE_RECORDS,
     "rebalance_s": 0,
     "unclean_ms": 300_000,
 }

@@ -261,7 +261,7 @@ REPLICATION = (
         "tests",
         (
             "kraftd.raft.accumulator:is_too_large",
-            "return size_bytes + _BATCH_OVERHEAD_BYTES > GROUP_BYTES_MAX or len(records) > OPERATION_RECORDS_MAX",
+            "return size_bytes + _BATCH_OVERHEAD_BYTES > BATCH_BYTES_MAX or len(records) > OPERATION_RECORDS_MAX",
             "return False",
         ),
         where=("tests/stories/test_replication.py",),

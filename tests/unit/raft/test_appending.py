@@ -9,7 +9,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
-from kraftd.raft.accumulator import GROUP_BYTES_MAX
+from kraftd.raft.accumulator import BATCH_BYTES_MAX
 from kraftd.raft.epoch_states import Follower, Leader, Resigned, Unattached
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
@@ -72,13 +72,13 @@ def test_what_was_meant_for_another_epoch_is_not_taken(off_by: int) -> None:
 def test_what_no_batch_can_hold_is_refused_whole_and_what_fills_one_is_taken() -> None:
     lone = leader()
     end = lone.raft_node.log.end_offset
-    for records in ((b"x" * GROUP_BYTES_MAX,), (b"x" * (GROUP_BYTES_MAX // 2),) * 2, (b"x",) * 10_001):
+    for records in ((b"x" * BATCH_BYTES_MAX,), (b"x" * (BATCH_BYTES_MAX // 2),) * 2, (b"x",) * 10_001):
         assert lone.outcome(lone.append(*records)) == ErrorCode.POLICY_VIOLATION
     assert lone.raft_node.log.end_offset == end
     del lone.effects[:]
-    lone.append(b"x" * (GROUP_BYTES_MAX - 100))
+    lone.append(b"x" * (BATCH_BYTES_MAX - 100))
     (batch,) = written(lone.effects)
-    assert GROUP_BYTES_MAX - 100 < batch.size_bytes <= GROUP_BYTES_MAX
+    assert BATCH_BYTES_MAX - 100 < batch.size_bytes <= BATCH_BYTES_MAX
     assert (batch.epoch, batch.base_offset) == (lone.epoch, end)
 
 

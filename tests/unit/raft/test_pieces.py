@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kraftd.errors import InvariantError
 from kraftd.raft.accumulator import (
-    GROUP_BYTES_MAX,
+    BATCH_BYTES_MAX,
     Accumulator,
     PendingAppend,
     PendingAppends,
@@ -189,7 +189,7 @@ def test_a_response_counts_once_and_only_under_its_own_id() -> None:
 @pytest.mark.covers("ACC-07", "ACC-24")
 def test_the_records_of_one_append_share_one_batch() -> None:
     accumulator = Accumulator(linger_ms=0)
-    half = (b"x" * (GROUP_BYTES_MAX // 2 + 1),)
+    half = (b"x" * (BATCH_BYTES_MAX // 2 + 1),)
     accumulator.add(QueuedAppend(1, (b"a", b"b"), size_of((b"a", b"b")), 9), 0)
     accumulator.add(QueuedAppend(2, half, size_of(half), 9), 0)
     accumulator.add(QueuedAppend(3, half, size_of(half), 9), 0)
@@ -211,7 +211,7 @@ def test_linger_begins_with_the_first_append() -> None:
 @pytest.mark.covers("ACC-04")
 def test_what_never_fits_is_told_apart() -> None:
     assert is_too_large((b"x",) * 10_001, 10)
-    large = (b"x" * GROUP_BYTES_MAX,)
+    large = (b"x" * BATCH_BYTES_MAX,)
     assert is_too_large(large, size_of(large))
     assert not is_too_large((b"x",) * 10_000, size_of((b"x",) * 10_000))
 

@@ -152,25 +152,25 @@ class TopicsBuilder:
                 if topic_id not in self._topics:
                     break
                 first, before, rows = self._open_in_bulk(topic_id, number)
-            row = partition_id & BLOCK_MASK
+            at = partition_id & BLOCK_MASK
             replicas = fields[REPLICAS_AT:isr_count_at]
             isr = fields[isr_count_at + 1 : isr_end]
             leader = fields[isr_end + 1]
             brokers = {*replicas}
             is_usual = leader == replicas[0] and isr == replicas
             if (
-                row in rows
-                or (before and row_at(before, row) is not None)
+                at in rows
+                or (before and row_at(before, at) is not None)
                 or len(brokers) != len(replicas)
                 or (leader < 0 and leader in brokers)
                 or not (is_usual or (brokers.issuperset(isr) and (leader in isr or leader == _NO_LEADER)))
             ):
                 break
-            rows[row] = value
+            rows[at] = value
             made.append(value)
             if not brokers <= expected:
                 broker_index.expect(brokers)
-            key = first | row
+            key = first | at
             if is_usual:
                 leaders[leader](key)
                 for broker in replicas[1:]:

@@ -45,7 +45,7 @@ class Layout(NamedTuple):
 
     unpack: Callable[[bytes], _Fields]
     opening: bytes
-    """What must be the first field; the last must be 0, for no tags."""
+    """What must be the first field (frame version, kind and version); the last must be 0, for no tags."""
     replica_count: int
     isr_count_at: int
     """Where the replicas end, and the count of the ISR is."""
