@@ -2,9 +2,9 @@
 
 Entered through `LogExports.serve_manifest` and `serve_chunk`. The manifest fixes the moment: small files
 (election, epochs, properties) are read into memory then, because they are replaced as a whole; of segments,
-which only grow, the size of that moment is fixed. A truncation of the log in between would put other bytes
-under the fixed size, so it voids the export: the client starts again. An export belongs to its connection
-and ends with it.
+which only grow, and of snapshots, which nobody changes, the size of that moment is fixed. A truncation of the
+log in between would put other bytes under the fixed size, so it voids the export, and so does a file that is
+removed: the client starts again. An export belongs to its connection and ends with it.
 
 Not here: what the client makes of it (`kraftctl export`).
 """
@@ -17,7 +17,7 @@ from typing import Any
 import aiofiles
 import msgspec
 
-from kraftd.errors import ErrorCode
+from kraftd.errors import ErrorCode, MalformedError, StorageError
 from kraftd.net.server import InboundConnection
 from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
@@ -31,7 +31,10 @@ from kraftd.protocol.messages import (
 )
 from kraftd.raft import RaftNode
 from kraftd.records import names
+from kraftd.records.names import ExportKind
 from kraftd.runtime.request_router import ApiHandler, Requester
+from kraftd.storage.disk import Disk
+from kraftd.storage.filesystem import Access
 from kraftd.storage.node_directory import NodeDirectory
 
 EXPORT_REQUESTS: tuple[type[Any], ...] = (ExportManifestRequest, ExportChunkRequest)
@@ -68,27 +71,31 @@ class LogExports:
 
     def serve_manifest(self, connection: Requester, request: Request) -> None:
         """Begin an export: answer with the files and sizes of this moment."""
-        root, log, raft_node = self._directory.path, self._directory.log, self._raft_node
-        small = {}
-        for name in names.SMALL_FILES:
-            data = self._directory.disk.read_file(root / name)
-            if data is not None:
-                small[name] = data
-        large = {
+        log, raft_node = self._directory.log, self._raft_node
+        segments = {
             f"{names.LOG_DIRECTORY}/{path.name}": (path, size_bytes)
             for _, path, size_bytes in log.segment_files
         }
-        if len(small) + len(large) > FILES_MAX:
-            why = f"the log has {len(large)} segments, more than an export lists; copy the directory instead"
-            refusal = ExportManifestResponse(error_code=ErrorCode.POLICY_VIOLATION, error_message=why)
-            connection.reply(request.api_version, request.correlation_id, refusal)
+        try:
+            small = self._small_files()
+            snapshots = self._snapshots(FILES_MAX - len(small) - len(segments) + 1)
+        except StorageError as error:
+            _refuse_manifest(connection, request, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
             return
-        self._exports[connection.number] = _Export(log.generation, small, large)
+        if len(small) + len(segments) + len(snapshots) > FILES_MAX:
+            why = (
+                f"the log has {len(segments)} segments, with its snapshots more files than an export lists; "
+                "copy the directory instead"
+            )
+            _refuse_manifest(connection, request, ErrorCode.POLICY_VIOLATION, why)
+            return
+        self._exports[connection.number] = _Export(log.generation, small, {**segments, **snapshots})
         files = [
             ExportManifestResponseFile(name=name, size_bytes=len(data), kind=names.SMALL_FILES[name].value)
             for name, data in small.items()
         ] + [
-            ExportManifestResponseFile(name=name, size_bytes=size_bytes, kind=names.ExportKind.SEGMENT.value)
+            ExportManifestResponseFile(name=name, size_bytes=size_bytes, kind=kind.value)
+            for kind, large in ((ExportKind.SNAPSHOT, snapshots), (ExportKind.SEGMENT, segments))
             for name, (_, size_bytes) in large.items()
         ]
         response = ExportManifestResponse(
@@ -100,6 +107,20 @@ class LogExports:
             files=tuple(files),
         )
         connection.reply(request.api_version, request.correlation_id, response)
+
+    def _small_files(self) -> dict[str, bytes]:
+        disk, root = self._directory.disk, self._directory.path
+        found = {name: disk.read_file(root / name) for name in names.SMALL_FILES}
+        return {name: data for name, data in found.items() if data is not None}
+
+    def _snapshots(self, count_max: int) -> dict[str, tuple[Path, int]]:
+        """The snapshots that are there, at most so many: paths and sizes, by their names in an export."""
+        disk, folder = self._directory.disk, self._directory.path / names.LOG_DIRECTORY
+        found = [name for name in disk.names(folder) if _is_snapshot(name)]
+        return {
+            f"{names.LOG_DIRECTORY}/{name}": (folder / name, _size_of(disk, folder / name))
+            for name in found[: max(count_max, 0)]
+        }
 
     def serve_chunk(self, connection: Requester, request: Request) -> None:
         """Answer with bytes of one file, as it was when the export began."""
@@ -140,6 +161,11 @@ class LogExports:
             async with aiofiles.open(path, "rb") as file:
                 await file.seek(span[0])
                 data = await file.read(span[1] - span[0])
+        except FileNotFoundError:
+            self._refuse(
+                connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, "it was removed meanwhile; start again"
+            )
+            return
         except OSError as error:
             self._refuse(
                 connection, request, ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot be read: {error.strerror}"
@@ -161,6 +187,27 @@ class LogExports:
             position=request.message.position,
         )
         connection.reply(request.api_version, request.correlation_id, response)
+
+
+def _refuse_manifest(connection: Requester, request: Request, error: ErrorCode, why: str) -> None:
+    response = ExportManifestResponse(error_code=error, error_message=why)
+    connection.reply(request.api_version, request.correlation_id, response)
+
+
+def _is_snapshot(name: str) -> bool:
+    """Whether a name is that of a frozen snapshot that does not await its deletion."""
+    try:
+        return names.parse_snapshot_name(name) is not None and not name.endswith(names.DELETED)
+    except MalformedError:
+        return False
+
+
+def _size_of(disk: Disk, path: Path) -> int:
+    handle = disk.open(path, Access.READ)
+    try:
+        return disk.size(handle, path)
+    finally:
+        disk.close(handle)
 
 
 def _span(message: ExportChunkRequest, size_bytes: int) -> tuple[int, int]:

@@ -1,15 +1,23 @@
 """Logs larger than memory: exported while they grow, fetched from the start, applied from disk."""
 
+import json
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from cluster import Cluster, alter_request
+from cluster import Cluster, Node, alter_request
+from test_kraftctl import kraftctl
 
 from kraftd.cli.export import DirectorySource
 from kraftd.errors import ErrorCode
+from kraftd.logtools.finding import find_log
+from kraftd.logtools.state import state_at
+from kraftd.metadata.image import to_records
 from kraftd.protocol.messages import ExportChunkRequest, ExportManifestRequest
 from kraftd.records.batch import scan
+from kraftd.types import OffsetAndEpoch
+from tests.unit.logtools.logs import write_snapshot
 
 NAME = "ssl.cipher.suites"
 SEGMENT = "__cluster_metadata-0/00000000000000000000.log"
@@ -56,6 +64,62 @@ def test_an_export_is_one_moment_of_a_log_that_grows(start: Start) -> None:
     *_, last = scan(files[SEGMENT])
     assert last.end_offset == manifest.end_offset
     assert 0 < manifest.high_watermark <= manifest.end_offset
+
+
+def with_snapshot(start: Start) -> tuple[Node, Path]:
+    """A node with a snapshot of its log in its directory, as one that came from Kafka has; that file."""
+    cluster = start(1)
+    node = cluster.wait_leader()
+    cluster.commit(NAME, "in the snapshot", broker="1")
+    node.stop()
+    state = state_at(find_log(node.directory))
+    snapshot_id = OffsetAndEpoch(state.end_offset, state.epoch)
+    folder = node.directory / "__cluster_metadata-0"
+    path = write_snapshot(folder, snapshot_id, [*to_records(state.image)], state.timestamp_ms)
+    path.with_name(f"{path.name}.deleted").write_bytes(b"about to go")
+    node.start()
+    cluster.wait_leader()
+    cluster.commit(NAME, "after it", broker="2")
+    return node, path
+
+
+def test_an_export_has_the_snapshots_and_reads_as_the_nodes_directory(start: Start, tmp_path: Path) -> None:
+    node, snapshot = with_snapshot(start)
+    out = tmp_path / "out"
+    assert kraftctl(node.cluster.bootstrap, "export", "1", out).code == 0
+    name = f"__cluster_metadata-0/{snapshot.name}"
+    assert (out / name).read_bytes() == snapshot.read_bytes()
+    listed = {file["name"] for file in json.loads((out / "manifest.json").read_text())["files"]}
+    assert name in listed
+    assert not any(file.endswith(".deleted") for file in listed)
+    assert {file.name for file in DirectorySource(node.directory).files()} == listed
+    verified = kraftctl("", "log", "verify", out, "-o", "json")
+    assert (verified.code, json.loads(verified.out)["logs"][0]["snapshots"]) == (0, 1)
+    state = json.loads(kraftctl("", "log", "state", out, "-o", "json").out)
+    assert state["snapshot"]["offset"] < state["offset"]
+
+
+def test_a_snapshot_that_goes_during_an_export_voids_it(start: Start) -> None:
+    """Nothing is said of the disk: the client starts again, and its next manifest is without the file."""
+    node, snapshot = with_snapshot(start)
+    name = f"__cluster_metadata-0/{snapshot.name}"
+    with node.client() as client:
+        assert name in [file.name for file in client.ask(ExportManifestRequest()).files]
+        snapshot.unlink()
+        response = client.ask(ExportChunkRequest(name=name))
+        assert response.error_code == ErrorCode.SNAPSHOT_NOT_FOUND
+        assert response.error_message == "it was removed meanwhile; start again"
+        assert name not in [file.name for file in client.ask(ExportManifestRequest()).files]
+
+
+def test_a_snapshot_that_cannot_be_opened_is_named(start: Start, tmp_path: Path) -> None:
+    node, snapshot = with_snapshot(start)
+    snapshot.unlink()
+    snapshot.symlink_to(snapshot.name)
+    done = kraftctl(node.cluster.bootstrap, "export", "1", tmp_path / "out")
+    assert done.code == 4
+    assert done.err.count("\n") == 1
+    assert f"{snapshot}: open failed: Too many levels of symbolic links" in done.err
 
 
 def test_an_export_needs_a_manifest_and_a_file_that_is_in_it(start: Start) -> None:

@@ -5,6 +5,7 @@ An API without an entry in `LARGEST` fails here: whoever adds one says what its 
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -178,8 +179,8 @@ def api_versions() -> Iterator[Any]:
 # --- exports
 
 
-def exported(request: Any, *, segments: int) -> list[Response]:
-    """What is answered to an export of so many segments, and a chunk of it."""
+def exported(request: Any, *, segments: int, snapshots: int = 0) -> list[Response]:
+    """What is answered to an export of so many segments and snapshots, and a chunk of it."""
     responses: list[Response] = []
     connection: Any = SimpleNamespace(
         number=1,
@@ -191,8 +192,14 @@ def exported(request: Any, *, segments: int) -> list[Response]:
         end_offset=1 << 62,
         segment_files=[(0, SimpleNamespace(name=f"{number:020}.log"), 1 << 62) for number in range(segments)],
     )
-    disk = SimpleNamespace(read_file=lambda _: bytes(2 * limits.RECORDS_BYTES_MAX))
-    directory: Any = SimpleNamespace(path=_Anywhere(), log=log, disk=disk)
+    disk = SimpleNamespace(
+        read_file=lambda _: bytes(2 * limits.RECORDS_BYTES_MAX),
+        names=lambda _: [f"{number:020}-{number:010}.checkpoint" for number in range(snapshots)],
+        open=lambda _path, _access: 0,
+        size=lambda _handle, _path: 1 << 62,
+        close=lambda _: None,
+    )
+    directory: Any = SimpleNamespace(path=Path("/anywhere"), log=log, disk=disk)
     raft_node: Any = SimpleNamespace(epoch=1 << 30, leader_id=1 << 30, high_watermark=1 << 62)
     tasks: Any = SimpleNamespace()
     exports = LogExports(directory, raft_node, tasks)
@@ -204,14 +211,19 @@ def exported(request: Any, *, segments: int) -> list[Response]:
     return responses
 
 
-class _Anywhere:
-    def __truediv__(self, name: str) -> str:
-        return name
-
-
 def manifests() -> Iterator[Response]:
-    yield from exported(None, segments=limits.FILES_MAX - 10)
-    yield from exported(None, segments=limits.FILES_MAX + 1)
+    for large in (limits.FILES_MAX - 10, limits.FILES_MAX + 1):
+        yield from exported(None, segments=large)
+        yield from exported(None, segments=1, snapshots=large)
+
+
+def test_an_export_with_more_files_than_it_lists_is_refused() -> None:
+    for segments, snapshots in ((limits.FILES_MAX + 1, 0), (1, limits.FILES_MAX), (limits.FILES_MAX, 1)):
+        ((refusal, _),) = exported(None, segments=segments, snapshots=snapshots)
+        assert refusal.error_code == ErrorCode.POLICY_VIOLATION
+        assert f"the log has {segments} segments, with its snapshots more files" in refusal.error_message
+    ((manifest, _),) = exported(None, segments=10, snapshots=10)
+    assert [file.kind for file in manifest.files].count("snapshot") == 10
 
 
 def chunks() -> Iterator[Response]:
