@@ -7,12 +7,9 @@ before, some with a leader in recovery, with no leader, in a reassignment or wit
 
 import random
 from collections.abc import Iterator
-from itertools import cycle, islice
+from itertools import cycle
 from pathlib import Path
-from typing import BinaryIO
 
-from kraftd.records.batch import encode_batch, encode_control_batch
-from kraftd.records.control import AnyControl, encode_control
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import (
     FeatureLevelRecord,
@@ -20,16 +17,14 @@ from kraftd.records.messages import (
     RegisterBrokerRecord,
     RegisterBrokerRecordBrokerEndpoint,
     RegisterBrokerRecordBrokerFeature,
-    SnapshotFooterRecord,
-    SnapshotHeaderRecord,
     TopicRecord,
 )
 from kraftd.records.names import snapshot_name
+from kraftd.records.snapshot import encode_snapshot
 from kraftd.types import Epoch, Offset, OffsetAndEpoch, Uuid
 
 BROKERS = range(1, 101)
 DIRECTORIES_A_BROKER = 4
-BATCH_RECORDS = 1024
 METADATA_VERSION = 29
 END, TIMESTAMP_MS = OffsetAndEpoch(Offset(5_000_000), Epoch(7)), 1_750_000_000_000
 
@@ -44,17 +39,12 @@ def write_snapshot(directory: Path, partitions: int) -> Path:
     rng = random.Random(partitions)
     path = directory / snapshot_name(END)
     with path.open("wb") as file:
-        _write_control(file, 0, SnapshotHeaderRecord(last_contained_log_timestamp=TIMESTAMP_MS))
-        offset, values = 1, _values(rng, partitions)
-        while batch := list(islice(values, BATCH_RECORDS)):
-            file.write(encode_batch(offset, END.epoch, TIMESTAMP_MS, batch))
-            offset += len(batch)
-        _write_control(file, offset, SnapshotFooterRecord())
+        file.writelines(
+            encode_snapshot(
+                _values(rng, partitions), END.epoch, TIMESTAMP_MS, last_contained_timestamp_ms=TIMESTAMP_MS
+            )
+        )
     return path
-
-
-def _write_control(file: BinaryIO, offset: Offset, record: AnyControl) -> None:
-    file.write(encode_control_batch(offset, END.epoch, TIMESTAMP_MS, [encode_control(record)]))
 
 
 def _values(rng: random.Random, partitions: int) -> Iterator[bytes]:

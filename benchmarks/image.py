@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
-from big_snapshot import BROKERS, write_snapshot
+from big_snapshot import BROKERS, END, TIMESTAMP_MS, write_snapshot
 from memory import memory_mb
 from peers import kafka_shell
 from peers.cluster import NotThereError
@@ -34,10 +34,12 @@ from rich.table import Table
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
 from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.snapshot import to_values
 from kraftd.records.batch import BatchView
 from kraftd.records.batch_header import LENGTH_AT
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
+from kraftd.records.snapshot import encode_snapshot
 from kraftd.types import Offset, Uuid
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +72,10 @@ class Ours(msgspec.Struct):
     """For each partition listed."""
     read_us: Times = Times()
     read_big_us: Times = Times()
+    encode_us: float = 0
+    """CPU for each record of a snapshot of the image."""
+    encode_step_ms: float = 0
+    """The longest of the steps between which encoding can be left alone, but for one in a hundred."""
     change_us: Times = Times()
     change_big_us: Times = Times()
     change_in_slices_us: float = 0
@@ -130,6 +136,7 @@ def measure(path: Path, *, only_load: bool) -> Ours:
     if only_load:
         return ours
 
+    ours.encode_us, ours.encode_step_ms = encode(image)
     for name, listing in {
         "as leader": image[TOPICS].partitions_led_by,
         "in the ISR": image[TOPICS].partitions_in_sync_on,
@@ -173,6 +180,22 @@ def measure(path: Path, *, only_load: bool) -> Ours:
     assert image.hash() != ours.hash
     ours.changed_rss_mb, ours.changed_peak_mb = memory_mb()
     return ours
+
+
+def encode(image: MetadataImage) -> tuple[float, float]:
+    """Encode a snapshot of it: CPU of a record in us, and of the longest step in ms."""
+    steps_s = []
+    pieces = encode_snapshot(
+        to_values(image), END.epoch, TIMESTAMP_MS, last_contained_timestamp_ms=TIMESTAMP_MS
+    )
+    while True:
+        began = time.process_time()
+        piece = next(pieces, None)
+        steps_s.append(time.process_time() - began)
+        if piece is None:
+            break
+    records = sum(1 for _ in to_values(image))
+    return sum(steps_s) / records * 1e6, statistics.quantiles(steps_s, n=100)[-1] * 1e3
 
 
 def change_in_slices_us(image: MetadataImage, whichs: list[tuple[Uuid, int]], rng: random.Random) -> float:
@@ -320,6 +343,8 @@ def table(figures: Figures, partitions: int) -> Table:
     row("  the most until then, MB", ours.peak_mb, theirs.peak_mb if theirs else None)
     for role, us in ours.list_us.items():
         row(f"partitions of a broker {role}, us for each", us)
+    row("a record encoded into a snapshot, us of CPU", ours.encode_us)
+    row("  the longest step of that, but for one in a hundred, ms", ours.encode_step_ms)
     for label, times in {
         "partition read": ours.read_us,
         "partition of the largest topic read": ours.read_big_us,

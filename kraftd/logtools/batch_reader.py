@@ -22,10 +22,10 @@ import msgspec
 from kraftd.errors import CorruptBatchError, MalformedError
 from kraftd.logtools.errors import UnanswerableError, no_such_path
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
-from kraftd.logtools.torn import BATCH_BYTES_MAX, begins_batch
+from kraftd.logtools.torn import begins_batch
 from kraftd.records import names
 from kraftd.records.batch import BatchView
-from kraftd.records.batch_header import HEADER_BYTES, LENGTH_AT, OVERHEAD_BYTES, layout
+from kraftd.records.batch_header import BATCH_BYTES_MAX, HEADER_BYTES, LENGTH_AT, OVERHEAD_BYTES, layout
 from kraftd.records.batch_search import plausible_headers
 from kraftd.types import Epoch, Offset
 

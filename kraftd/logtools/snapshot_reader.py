@@ -3,22 +3,19 @@
 `read_snapshot` is what everything reads snapshots by, so that a snapshot is whole for all or for nobody. One
 cause is one problem: behind damage neither a gap nor a missing footer is told, since they follow from it.
 
-Not here: the state that the records make (`state`), and whether it is the log's (`verify`).
+Not here: what makes a snapshot whole (`kraftd.records.snapshot`), the state that the records make (`state`),
+and whether it is the log's (`verify`).
 """
 
 from collections.abc import Iterator
 
 import msgspec
 
-from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch, read_batches
 from kraftd.logtools.node_files import LogFile
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.records import names
-from kraftd.records.batch import BatchView
-from kraftd.records.control import decode_control
-from kraftd.records.messages import ControlRecord, SnapshotFooterRecord, SnapshotHeaderRecord
-from kraftd.types import Offset
+from kraftd.records.snapshot import SnapshotCheck
 
 
 def read_snapshot(file: LogFile, *, with_records: bool = True) -> Iterator[Batch | Problem]:
@@ -43,14 +40,12 @@ def read_snapshot(file: LogFile, *, with_records: bool = True) -> Iterator[Batch
 
 
 class _Reading:
-    """What is known of a snapshot up to one of its batches."""
+    """What was told of a snapshot up to one of its batches."""
 
     def __init__(self, file: LogFile) -> None:
         self._file = file
-        self._has_name = names.parse_snapshot_name(file.name) is not None
-        self._end: Offset = 0
-        self._is_told = self._is_epoch_told = self._is_after_damage = False
-        self._has_header = self._has_footer = False
+        self._check = SnapshotCheck(file.epoch if names.parse_snapshot_name(file.name) else None)
+        self._is_told = False
 
     def problem_with(self, item: Batch | Problem) -> Problem | None:
         """What is wrong with the next item of the file, unless it follows from what was told before."""
@@ -58,12 +53,7 @@ class _Reading:
             return self._damaged(item)
         if item.problem is not None:
             return self._damaged(item.problem)
-        view = item.view
-        gap = "" if self._is_after_damage else self._gap(view)
-        self._has_header |= not self._end and _holds(view, SnapshotHeaderRecord)
-        self._has_footer = _holds(view, SnapshotFooterRecord)
-        self._is_after_damage, self._end = False, view.end_offset
-        text = gap or self._other_epoch(view)
+        text = self._check.problem_with(item.view)
         if not text:
             return None
         self._is_told = True
@@ -71,34 +61,10 @@ class _Reading:
 
     def missing(self) -> Problem | None:
         """What the file lacks at its end, or at all."""
-        if self._is_told or (self._has_header and self._has_footer):
-            return None
-        lacks = "footer, so it was cut short" if self._has_header else "header, so it is no snapshot"
-        text = f"has no {lacks}" if self._file.size_bytes else "is empty, so it is no snapshot"
-        return in_file(self._file.path, text)
+        text = "" if self._is_told else self._check.missing()
+        return in_file(self._file.path, text) if text else None
 
     def _damaged(self, problem: Problem) -> Problem:
-        self._is_told = self._is_after_damage = True
-        return msgspec.structs.replace(problem, kind=ProblemKind.DAMAGED, offset=self._end)
-
-    def _gap(self, view: BatchView) -> str:
-        if view.base_offset == self._end:
-            return ""
-        return f"record {view.base_offset} of the snapshot comes where record {self._end} must"
-
-    def _other_epoch(self, view: BatchView) -> str:
-        """Why a batch is not of the epoch that the file's name says; said once of a file."""
-        if not self._has_name or view.epoch == self._file.epoch or self._is_epoch_told:
-            return ""
-        self._is_epoch_told = True
-        return f"is a snapshot of epoch {view.epoch}, its name says {self._file.epoch}"
-
-
-def _holds(view: BatchView, kind: type[ControlRecord]) -> bool:
-    """Whether a control record of this kind is in a batch."""
-    if not view.is_control:
-        return False
-    try:
-        return any(isinstance(decode_control(record.key, record.value), kind) for record in view.records())
-    except MalformedError:
-        return False
+        self._is_told = True
+        self._check.pass_over()
+        return msgspec.structs.replace(problem, kind=ProblemKind.DAMAGED, offset=self._check.end)

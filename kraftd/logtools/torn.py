@@ -6,18 +6,22 @@ records that are cut where the file ends. Anything else was not being written: i
 
 Only judges, and knows no flushed offset. A node at its start does: it takes all that is wrong from there on
 for torn, and cuts it (`kraftd.storage.recovery`).
-
-Follows: the largest batch of a metadata log in Kafka, `KafkaRaftClient.MAX_BATCH_SIZE_BYTES`.
 """
 
 from typing import Final
 
 from kraftd.errors import MalformedError
-from kraftd.records.batch_header import FIELDS, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, UNSUPPORTED, layout
+from kraftd.records.batch_header import (
+    BATCH_BYTES_MAX,
+    FIELDS,
+    HEADER_BYTES,
+    MAGIC,
+    OVERHEAD_BYTES,
+    UNSUPPORTED,
+    layout,
+)
 from kraftd.serde.varint import read_zigzag
 from kraftd.types import Epoch, Offset
-
-BATCH_BYTES_MAX: Final = 8 << 20
 
 _RECORD_BYTES_MIN: Final = 6
 _FIELDS: Final = {name: layout(name) for name, _ in FIELDS}

@@ -6,6 +6,7 @@ Spark job apply records with the same code. A new kind of entity is a module in 
 list. A module imports from its own line and from those below it:
 
     image_builder  image_diff           records change an image; what differs between two
+    snapshot                            the bytes of an image's records, as a snapshot holds them
     secrets  record_versions            records without passwords; which records a cluster may write
     image                               the state of the cluster at one offset
     registry                            record class to handler, read off the parts at import

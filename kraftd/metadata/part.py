@@ -180,6 +180,10 @@ class Part(Generic[S, D]):
         """The records that make its state, in the order of a snapshot."""
         raise NotImplementedError
 
+    def to_values(self, image: Image, encode: Callable[[Record], bytes]) -> Iterator[bytes]:
+        """The same records as the bytes of a snapshot, `encode` being what writes one."""
+        return map(encode, self.to_records(image))
+
     def diff(self, before: S, after: S) -> D:
         """What differs; false if nothing does. Its cost follows what two states do not share."""
         raise NotImplementedError

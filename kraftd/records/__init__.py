@@ -4,6 +4,7 @@ Nothing here opens a file. Follows Kafka 4.3 to the byte; `tests/interop` compar
 imports from its own line and from those below it:
 
     batch_search                        where the next batch begins, behind bytes that are none
+    snapshot                            the batches of a snapshot file, written and proved
     batch  committed                    a batch: written, walked, checked; one that is committed
     batch_header                        the fields of its header, for all readers
     frame  control                      the frame around every record; the records of the quorum itself

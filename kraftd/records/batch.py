@@ -1,7 +1,7 @@
 """Record batches, magic 2: the unit that is appended, replicated, checksummed and committed.
 
-`encode_batch` and `encode_control_batch` write what the metadata log holds: no compression, one
-timestamp, no producer. `scan` walks the batches of a file or a fetch and checks each; a `BatchView` shows
+`encode_batch`, `BatchBuilder` and `encode_control_batch` write what the metadata log holds: no compression,
+one timestamp, no producer. `scan` walks the batches of a file or a fetch and checks each; a `BatchView` shows
 one without copying. The checksum does not cover base offset and epoch.
 
 Follows Kafka's `DefaultRecordBatch`. Differs from it: a batch that the metadata log
@@ -52,14 +52,32 @@ class RecordView(msgspec.Struct, frozen=True, gc=False):
 
 def encode_batch(base_offset: Offset, epoch: Epoch, timestamp_ms: int, values: Sequence[bytes]) -> bytes:
     """A batch of framed record values, which are never empty."""
-    parts = [b""] * (2 * len(values) + 2)
-    at = 1
-    for delta, value in enumerate(values):
-        parts[at] = _prefix(delta, len(value))
-        parts[at + 1] = value
-        at += 2
-    parts[at] = b"\0"
+    parts = [b"", *_data_parts(values, 0), b"\0"]
     return _with_header(base_offset, epoch, 0, timestamp_ms, len(values), parts)
+
+
+class BatchBuilder:
+    """A batch as `encode_batch` makes one, of values that come a few at a time."""
+
+    __slots__ = ("_parts", "count", "values_bytes")
+
+    def __init__(self) -> None:
+        self._parts = [b""]
+        self.count = 0
+        """How many values it has."""
+        self.values_bytes = 0
+        """How long they are together."""
+
+    def add(self, values: Sequence[bytes]) -> None:
+        """Add framed record values, which are never empty."""
+        self._parts += _data_parts(values, self.count)
+        self.count += len(values)
+        self.values_bytes += sum(map(len, values))
+
+    def finish(self, base_offset: Offset, epoch: Epoch, timestamp_ms: int) -> bytes:
+        """The batch. The builder is not used any more."""
+        self._parts.append(b"\0")
+        return _with_header(base_offset, epoch, 0, timestamp_ms, self.count, self._parts)
 
 
 def encode_control_batch(
@@ -269,6 +287,17 @@ def _prefix(delta: int, value_bytes: int) -> bytes:
     middle = b"\0\0" + encode_zigzag(delta) + b"\x01" + encode_zigzag(value_bytes)
     before = b"\0" if delta else b""
     return before + encode_zigzag(len(middle) + value_bytes + 1) + middle
+
+
+def _data_parts(values: Sequence[bytes], first_delta: int) -> list[bytes]:
+    """The values of data records, each behind what stands before it."""
+    parts = [b""] * (2 * len(values))
+    at = 0
+    for delta, value in enumerate(values, first_delta):
+        parts[at] = _prefix(delta, len(value))
+        parts[at + 1] = value
+        at += 2
+    return parts
 
 
 def _with_header(

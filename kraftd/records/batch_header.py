@@ -53,6 +53,9 @@ MAGIC_AT: Final = end_of("epoch")
 CRC_FROM: Final = end_of("crc")
 """Where the bytes begin that the checksum covers: without base offset and epoch."""
 
+BATCH_BYTES_MAX: Final = 8 << 20
+"""The largest batch of a metadata log in Kafka, `KafkaRaftClient.MAX_BATCH_SIZE_BYTES`."""
+
 MAGIC: Final = 2
 COMPRESSION: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08

@@ -7,18 +7,15 @@ from cluster import Cluster, Node
 from test_broker_life import Broker
 from test_kraftctl import kraftctl
 
-from kraftd.records.batch import encode_batch, encode_control_batch
-from kraftd.records.control import encode_control
 from kraftd.records.frame import AnyRecord, encode_record
 from kraftd.records.messages import (
     ConfigRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     RegisterBrokerRecordBrokerEndpoint,
-    SnapshotFooterRecord,
-    SnapshotHeaderRecord,
     TopicRecord,
 )
+from kraftd.records.snapshot import encode_snapshot
 from kraftd.storage import OsFileSystem
 from kraftd.storage.bootstrap import read_bootstrap
 from kraftd.storage.disk import Disk
@@ -70,13 +67,7 @@ def plant(node: Node, records: Sequence[AnyRecord]) -> None:
     features = read_bootstrap(Disk(OsFileSystem()), path)
     assert features is not None
     values = [*features, *map(encode_record, records)]
-    header = encode_control(SnapshotHeaderRecord(version=0, last_contained_log_timestamp=0))
-    footer = encode_control(SnapshotFooterRecord(version=0))
-    path.write_bytes(
-        encode_control_batch(0, 0, 1, [header])
-        + encode_batch(1, 0, 1, values)
-        + encode_control_batch(1 + len(values), 0, 1, [footer])
-    )
+    path.write_bytes(b"".join(encode_snapshot(values, 0, 1, last_contained_timestamp_ms=0)))
 
 
 def started(start: Start) -> Cluster:

@@ -10,7 +10,7 @@ from kraftd.logtools.state import state_at
 from kraftd.metadata.image import to_records
 from kraftd.records import epoch_checkpoint, meta_properties, names, quorum_state
 from kraftd.records.batch import encode_batch, encode_control_batch
-from kraftd.records.control import encode_control
+from kraftd.records.control import AnyControl, encode_control
 from kraftd.records.frame import AnyRecord, encode_record
 from kraftd.records.messages import (
     ConfigRecord,
@@ -21,13 +21,12 @@ from kraftd.records.messages import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
-    SnapshotFooterRecord,
-    SnapshotHeaderRecord,
     TopicRecord,
     VotersRecord,
     VotersRecordEndpoint,
     VotersRecordVoter,
 )
+from kraftd.records.snapshot import encode_snapshot
 from kraftd.types import Election, EpochEntry, OffsetAndEpoch
 
 T0 = 1_700_000_000_000
@@ -64,7 +63,12 @@ class LogMaker:
 
     def voters(self, *ids: int) -> "LogMaker":
         """From here on these vote, and the log says so."""
-        self._append(encode_control_batch(self.end, self.epoch, self._now(), dynamic(*ids)), 2)
+        self._append(
+            encode_control_batch(
+                self.end, self.epoch, self._now(), [encode_control(one) for one in dynamic(*ids)]
+            ),
+            2,
+        )
         return self
 
     def batch(self, *records: AnyRecord, at_ms: int | None = None) -> "LogMaker":
@@ -116,20 +120,16 @@ def write_snapshot(
     now_ms: int,
     voters: tuple[int, ...] = (),
 ) -> Path:
-    controls = [encode_control(SnapshotHeaderRecord(last_contained_log_timestamp=now_ms))]
-    controls += dynamic(*voters) if voters else []
-    end = len(controls)
-    batches = [encode_control_batch(0, snapshot_id.epoch, now_ms, controls)]
-    if records:
-        batches.append(encode_batch(end, snapshot_id.epoch, now_ms, [encode_record(one) for one in records]))
-    footer = encode_control(SnapshotFooterRecord())
-    batches.append(encode_control_batch(end + len(records), snapshot_id.epoch, now_ms, [footer]))
+    values = [encode_record(one) for one in records]
+    pieces = encode_snapshot(
+        values, snapshot_id.epoch, now_ms, last_contained_timestamp_ms=now_ms, quorum=dynamic(*voters)
+    )
     path = directory / names.snapshot_name(snapshot_id)
-    path.write_bytes(b"".join(batches))
+    path.write_bytes(b"".join(pieces))
     return path
 
 
-def dynamic(*ids: int) -> list[tuple[int, bytes]]:
+def dynamic(*ids: int) -> list[AnyControl]:
     """The control records that say who votes."""
     voters = tuple(
         VotersRecordVoter(
@@ -139,7 +139,7 @@ def dynamic(*ids: int) -> list[tuple[int, bytes]]:
         )
         for n in ids
     )
-    return [encode_control(KRaftVersionRecord(kraft_version=1)), encode_control(VotersRecord(voters=voters))]
+    return [KRaftVersionRecord(kraft_version=1), VotersRecord(voters=voters)] if ids else []
 
 
 def config(value: str | None, name: str = "retention.ms", topic: str = "orders") -> ConfigRecord:

@@ -99,7 +99,7 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path) -> None:
     problems = "\n".join(inspect_directory(FS, tmp_path).problems)
     assert "quorum-state: is gone; epoch 2 was written last" in problems
     assert "the log ends here, but it had been flushed up to offset 3" in problems
-    assert "bootstrap.checkpoint: ends without a footer" in problems
+    assert "bootstrap.checkpoint: is empty, so it is no snapshot" in problems
 
 
 @pytest.mark.covers("SNAP-25")

@@ -8,14 +8,14 @@ Not here: how records change it (`builder`).
 Follows: Kafka's TopicsImage.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
 from immutables import Map
 
 from kraftd.metadata.entity_hash import EntityHash
-from kraftd.metadata.parts.topics import partitions
+from kraftd.metadata.parts.topics import partition_fast_codec, partitions
 from kraftd.metadata.parts.topics.broker_index import (
     ELIGIBLE,
     IN_SYNC,
@@ -28,6 +28,7 @@ from kraftd.metadata.parts.topics.broker_index import (
     PartitionList,
 )
 from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, rows_of
+from kraftd.metadata.parts.topics.partitions import PACKED_VERSION
 from kraftd.metadata.sorted_keys import SortedKeys
 from kraftd.records.messages import PartitionRecord, TopicRecord
 from kraftd.types import NodeId, Uuid
@@ -161,6 +162,22 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
             for partition in self.partitions(topic.topic_id):
                 yield partitions.for_level(partition, has_directories=has_directories)
 
+    def to_values(
+        self, version: int, encode: Callable[[TopicRecord | PartitionRecord], bytes]
+    ) -> Iterator[bytes]:
+        """The same records as bytes, those of partitions in a version; `encode` is for those not copied."""
+        for name in self._names:
+            topic = self._topics[self._ids[name]]
+            yield encode(topic.record)
+            for block in sorted(topic.blocks):
+                if version == PACKED_VERSION:
+                    for _, packed in rows_of(topic.blocks[block]):
+                        yield packed
+                    continue
+                for _, packed in rows_of(topic.blocks[block]):
+                    copied = partition_fast_codec.with_version(packed, version)
+                    yield encode(_for_version(packed, version)) if copied is None else copied
+
     def shares(self, other: "TopicsImage", topic_id: Uuid) -> bool:
         """Whether both hold the very same topic, which is cheap to see."""
         return self._topics.get(topic_id) is other._topics.get(topic_id)
@@ -200,6 +217,10 @@ def alike_form(name: str) -> str:
 
 def _rows(block: bytes | None) -> dict[int, bytes]:
     return {} if block is None else dict(rows_of(block))
+
+
+def _for_version(packed: bytes, version: int) -> PartitionRecord:
+    return partitions.for_level(partitions.unpack(packed), has_directories=version > 0)
 
 
 def _unpacked(packed: bytes | None) -> PartitionRecord | None:

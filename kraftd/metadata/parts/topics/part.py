@@ -247,6 +247,8 @@ def _filter_of(name: str, topic: str, partition_id: int, image: Image) -> _Topic
 
 # -- the part
 
+_PARTITION_LEVELS: Final = (1, DIRECTORIES_SINCE, ELIGIBLE_LEADER_REPLICAS_SINCE)
+
 
 class Topics(PartWithBuilder[TopicsImage, TopicsDiff, TopicsBuilder]):
     """Topics by id, each with its partitions."""
@@ -257,7 +259,7 @@ class Topics(PartWithBuilder[TopicsImage, TopicsDiff, TopicsBuilder]):
         RecordKind(
             PartitionRecord,
             _put_partition,
-            levels=(1, DIRECTORIES_SINCE, ELIGIBLE_LEADER_REPLICAS_SINCE),
+            levels=_PARTITION_LEVELS,
             is_always_accepted=True,
             apply_values=_put_partitions,
             describe=_describe_record,
@@ -265,7 +267,7 @@ class Topics(PartWithBuilder[TopicsImage, TopicsDiff, TopicsBuilder]):
         RecordKind(
             PartitionChangeRecord,
             _change_partition,
-            levels=(1, DIRECTORIES_SINCE, ELIGIBLE_LEADER_REPLICAS_SINCE),
+            levels=_PARTITION_LEVELS,
             loses_tags=True,
             read=change_fast_codec.read,
             describe=_describe_record,
@@ -283,6 +285,13 @@ class Topics(PartWithBuilder[TopicsImage, TopicsDiff, TopicsBuilder]):
     def to_records(self, image: Image) -> Iterator[TopicRecord | PartitionRecord]:
         has_directories = image.metadata_version >= DIRECTORIES_SINCE
         return image[self].to_records(has_directories=has_directories)
+
+    def to_values(
+        self, image: Image, encode: Callable[[TopicRecord | PartitionRecord], bytes]
+    ) -> Iterator[bytes]:
+        """Partitions are kept as the bytes of their records, and are copied where those may be written."""
+        version = sum(since <= image.metadata_version for since in _PARTITION_LEVELS) - 1
+        return image[self].to_values(version, encode)
 
     def diff(self, before: TopicsImage, after: TopicsImage) -> TopicsDiff:
         return TopicsComparison(before, after).diff()

@@ -185,6 +185,22 @@ def pack(partition: PartitionRecord) -> bytes | None:
         return None
 
 
+def with_version(packed: bytes, version: int) -> bytes | None:
+    """What the image keeps of a partition, as the record of an older version.
+
+    None if its layout is not a usual one, or if the version cannot say in which directories it is.
+    """
+    found = fast_layout(packed)
+    if found is None or version not in _VERSIONS:
+        return None
+    opening, body_at = PARTITION + bytes((version,)), len(_CANONICAL_OPENING)
+    if version:
+        return opening + packed[body_at:]
+    replicas = found[0].replica_count
+    no_names = bytes((replicas + 1, *bytes(_UUID_BYTES * replicas), 0))
+    return opening + packed[body_at : -len(no_names)] + b"\0" if packed.endswith(no_names) else None
+
+
 def unpack(packed: bytes) -> PartitionRecord | None:
     """The record of a partition as the image keeps it, None if its layout is not a usual one."""
     layout = LAYOUTS[len(packed), packed[HINT]]

@@ -32,7 +32,7 @@ _RECOVERY_STATES: Final = (0, 1)
 
 _About: TypeAlias = PartitionRecord | PartitionChangeRecord
 
-_PACKED_VERSION: Final = 2
+PACKED_VERSION: Final = 2
 """Of the record. Hashes are taken of it, so it never changes, whatever newer versions come."""
 
 
@@ -109,7 +109,7 @@ def cleared(partition: PartitionRecord) -> PartitionRecord:
 def pack(partition: PartitionRecord) -> bytes:
     """A canonical record as the image keeps it."""
     packed = partition_fast_codec.pack(partition)
-    return encode_record(partition, _PACKED_VERSION) if packed is None else packed
+    return encode_record(partition, PACKED_VERSION) if packed is None else packed
 
 
 def unpack(packed: bytes) -> PartitionRecord:
