@@ -136,8 +136,15 @@ class FaultBudget:
         return harm.identity and before.identity and WIPED < harm.start_counter <= before.start_counter
 
     def majority_remembers(self) -> bool:
-        """Whether a majority of the voters has forgotten nothing."""
-        return len(self._world.voters) - len(self.wounds) > len(self._world.voters) // 2
+        """Whether a majority of the voters has forgotten nothing, and could elect one of them.
+
+        Who has neither records nor promises cannot tell that from a wiped disk, and votes only for the like
+        of it (D-06). Nodes 0 and 2 have elected one of them, node 1 has not heard of it yet; node 0 loses its
+        sidecar: then node 2 has nobody left who would elect it.
+        """
+        sound = [node for node in self._world.nodes.values() if node.is_voter and node.id not in self.wounds]
+        with_a_past = sum(map(_remembers, sound))
+        return max(with_a_past, len(sound) - with_a_past) > len(self._world.voters) // 2
 
     def note(self, node: "SimNode", harm: Harm) -> None:
         """The harm is being done."""

@@ -99,6 +99,22 @@ def test_what_the_disks_show_may_halt_a_cluster_but_not_deceive_it() -> None:
     assert not world.fault_budget.majority_remembers()
 
 
+def test_a_voter_without_a_past_elects_nobody_who_has_one() -> None:
+    """Seed 8749: one of two voters with records lost its sidecar, and the third had never had a record."""
+    world = begin(World(7, Options(faults=False, changes=QUIET)))
+    budget, nodes = world.fault_budget, list(world.nodes.values())
+    assert world.run_until(lambda: all(map(budget.is_known_to_all, nodes)), 30 * S)
+    assert budget.majority_remembers()
+    nodes[0].crash(down_us=60 * S)
+    assert world.run_until(lambda: world.acknowledged >= 3, 30 * S)
+    assert budget.majority_remembers()
+    forgetful = next(node for node in nodes[1:] if not node.is_leader)
+    lost = Harm(identity=True, peers=True, start_counter=0)
+    assert budget.judge(forgetful, lost) is Judgement.HALTS
+    budget.note(forgetful, lost)
+    assert not budget.majority_remembers()
+
+
 def test_an_old_copy_must_be_older_than_what_the_others_have_seen() -> None:
     world = world_at_work()
     node = voter(world, leads=False)
