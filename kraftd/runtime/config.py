@@ -276,6 +276,18 @@ TEXTS = frozenset(
 KEYS = frozenset(INTEGERS) | TEXTS
 """Every key that kraftd reads."""
 
+_IN_PLACE_OF: Mapping[str, str] = {
+    "metadata.snapshot.min.changed_records.ratio": "metadata.log.max.record.bytes.between.snapshots",
+    "metadata.snapshot.min.new_records.size": "metadata.log.max.record.bytes.between.snapshots",
+}
+"""Keys of KIP-630 that articles repeat and no release of Kafka has had, and what Kafka has instead."""
+
+
+def keys_in_place_of(unknown: Sequence[str]) -> dict[str, str]:
+    """The keys that have taken the place of those among unknown ones, by the names as they were written."""
+    by_name = {name: new for old, new in _IN_PLACE_OF.items() for name in (old, environment_name(old))}
+    return {name: by_name[name] for name in unknown if name in by_name}
+
 
 def _with_environment(
     properties: Mapping[str, str], env: Mapping[str, str]

@@ -31,7 +31,7 @@ from kraftd.raft.effects import ShutdownReady
 from kraftd.raft.events import ShutdownRequested
 from kraftd.records.control import CONTROL_CODECS
 from kraftd.records.frame import RECORD_CODECS
-from kraftd.runtime.config import Config
+from kraftd.runtime.config import Config, keys_in_place_of
 from kraftd.runtime.controller_server import ControllerServer, Environment
 from kraftd.runtime.driver import read_clocks
 from kraftd.runtime.file_limits import connections_allowed, refuse_few_files
@@ -239,7 +239,9 @@ class Daemon:
         for warning in directory.warnings:
             self._logger.warning("directory", text=warning)
         if config.unknown_keys:
-            self._logger.warning("unknown_keys", keys=list(config.unknown_keys))
+            instead = keys_in_place_of(config.unknown_keys)
+            told = {"instead": instead} if instead else {}
+            self._logger.warning("unknown_keys", keys=list(config.unknown_keys), **told)
         if config.voters and config.bootstrap_servers:
             self._logger.info(
                 "bootstrap_servers_unused",

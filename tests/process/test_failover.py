@@ -208,6 +208,16 @@ def test_static_voters_are_the_quorum_whatever_the_bootstrap_servers_beside_them
     cluster.commit(NAME, "two", broker="1")
 
 
+def test_a_key_that_only_articles_have_is_warned_about_with_the_key_that_has_its_place(start: Start) -> None:
+    old, new = (
+        "metadata.snapshot.min.changed_records.ratio",
+        "metadata.log.max.record.bytes.between.snapshots",
+    )
+    node = next(iter(start(1, settings={old: "0.5", "my.own": "1"})))
+    warning = node.wait_for("unknown_keys")
+    assert (warning["level"], warning["keys"], warning["instead"]) == ("warning", [old, "my.own"], {old: new})
+
+
 @pytest.mark.covers("OBS-01")
 def test_an_observer_finds_the_quorum_by_its_bootstrap_servers_and_follows(start: Start) -> None:
     cluster = start()

@@ -6,7 +6,7 @@ import pytest
 
 from kraftd.controller.context import ControllerSettings
 from kraftd.errors import ConfigError
-from kraftd.runtime.config import KEYS, environment_name, load_config, parse_config
+from kraftd.runtime.config import KEYS, environment_name, keys_in_place_of, load_config, parse_config
 from kraftd.types import Endpoint, parse_endpoint
 
 CONFIGS = [
@@ -212,6 +212,17 @@ def test_what_the_file_sets_of_a_brokers_keys_is_a_place_where_values_come_from(
 def test_a_brokers_key_without_an_effect_on_a_controller_is_told() -> None:
     config = parse_config(MINIMAL | {"num.io.threads": "8", "log.roll.hours": "1"}, {})
     assert config.unknown_keys == ["num.io.threads"]
+
+
+@pytest.mark.parametrize(
+    "key", ["metadata.snapshot.min.changed_records.ratio", "metadata.snapshot.min.new_records.size"]
+)
+def test_a_key_that_only_articles_have_is_unknown_and_told_with_the_one_in_its_place(key: str) -> None:
+    for values, env in ((MINIMAL | {key: "0.5"}, {}), (MINIMAL, {environment_name(key): "0.5"})):
+        (unknown,) = parse_config(values, env).unknown_keys
+        assert keys_in_place_of([unknown, "num.network.threads"]) == {
+            unknown: "metadata.log.max.record.bytes.between.snapshots"
+        }
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
