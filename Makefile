@@ -47,8 +47,8 @@ slices: setup ## A slice of every slow suite, on all cores (12 minutes on 2)
 	$(PYTEST) -m slow --ignore tests/interop --ignore tests/brokers -n auto --dist loadgroup $(ARGS)
 
 MINUTES ?= 1
-chaos: setup ## Real daemons, hurt every few seconds, for MINUTES=1; SEED=n for a run that is alike
-	$(BIN)/python -m tests.chaos.run --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+chaos: setup ## Real daemons, hurt every few seconds, for MINUTES=1; BROKERS=3 for Kafka's too; SEED=n for a run that is alike
+	$(BIN)/python -m tests.chaos.run --minutes $(MINUTES) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(SEED),--seed $(SEED))
 
 interop: setup ## Our records and rules against a real Kafka's (Java 17 and Maven)
 	$(PYTEST) tests/interop $(ARGS)

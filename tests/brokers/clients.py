@@ -12,11 +12,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.brokers.cluster import BrokerCluster
+from tests.brokers.kafka_process import KafkaProcess
 from tests.process.cluster import TimeoutWaitingError
 
 WAIT_S = 60.0
 
-_SILENT = {"log_level": 2}
+SILENT = {"log_level": 2}
 """What librdkafka thinks of brokers that come and go is not the matter here."""
 
 
@@ -29,12 +30,12 @@ def admin(cluster: BrokerCluster) -> AdminClient:
 
 @cache
 def _admin_at(bootstrap: str, _: tuple[int, ...]) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap, **_SILENT})
+    return AdminClient({"bootstrap.servers": bootstrap, **SILENT})
 
 
 def producer(cluster: BrokerCluster, **config: Any) -> Producer:
     """A producer that waits for all replicas in sync; keys of `config` have `_` for `.`."""
-    return Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **_SILENT, **_dotted(config)})
+    return Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **SILENT, **_dotted(config)})
 
 
 def consumer(cluster: BrokerCluster, group: str, **config: Any) -> Consumer:
@@ -44,7 +45,7 @@ def consumer(cluster: BrokerCluster, group: str, **config: Any) -> Consumer:
             "bootstrap.servers": cluster.bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
-            **_SILENT,
+            **SILENT,
             **_dotted(config),
         }
     )
@@ -98,8 +99,14 @@ def partitions_of(cluster: BrokerCluster, topic: str) -> dict[int, Partition]:
     """
     up = ",".join(f"127.0.0.1:{broker.port}" for broker in cluster if broker.is_up)
     config = {"bootstrap.servers": up, "group.id": "nobody", "allow.auto.create.topics": False}
-    found = Consumer({**config, **_SILENT}).list_topics(topic, timeout=WAIT_S).topics[topic].partitions
-    return {each.id: Partition(each.leader, each.replicas, each.isrs) for each in found.values()}
+    return _told(Consumer({**config, **SILENT}).list_topics(topic, timeout=WAIT_S).topics[topic])
+
+
+def topics_at(broker: KafkaProcess, timeout_s: float) -> dict[str, dict[int, Partition]]:
+    """Each partition of every topic, as this broker tells it; raises KafkaException if it does not."""
+    config = {"bootstrap.servers": f"127.0.0.1:{broker.port}", "group.id": "nobody"}
+    topics = Consumer({**config, **SILENT}).list_topics(timeout=timeout_s).topics
+    return {name: _told(topic) for name, topic in topics.items()}
 
 
 def wait_isr(cluster: BrokerCluster, topic: str, size: int, *, without: int | None = None) -> None:
@@ -179,6 +186,11 @@ def _shown(cluster: BrokerCluster, topic: str) -> str:
         f"{number}: leader {each.leader} of {each.replicas}, in sync {each.isr}"
         for number, each in partitions_of(cluster, topic).items()
     )
+
+
+def _told(topic: Any) -> dict[int, Partition]:
+    found = topic.partitions.values()
+    return {each.id: Partition(each.leader, each.replicas, each.isrs) for each in found}
 
 
 def _dotted(config: Mapping[str, Any]) -> dict[str, Any]:

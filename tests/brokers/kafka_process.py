@@ -19,8 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fixtures import ROOT
-
+from tests.fixtures import ROOT
 from tests.interop.peer import Kafka
 from tests.process.cluster import TimeoutWaitingError
 
@@ -128,7 +127,7 @@ class KafkaProcess:
         assert self.process is not None
         self.process.send_signal(number)
 
-    def wait_exit(self, timeout_s: float = WAIT_S) -> int:
+    def wait_exit(self, timeout_s: float | None = WAIT_S) -> int:
         """Wait until the process and its last words are through; its exit code."""
         assert self.process is not None and self._reader is not None
         try:

@@ -23,27 +23,35 @@ PAUSE_S = 0.005
 class Steady:
     """A producer that never stops, and what was acknowledged to it."""
 
-    def __init__(self, cluster: BrokerCluster, topic: str) -> None:
+    def __init__(self, cluster: BrokerCluster, topic: str, *, pause_s: float = PAUSE_S) -> None:
         self.cluster = cluster
         self.topic = topic
+        self.sent = 0
         self.acknowledged: list[str] = []
+        self.acknowledged_at: list[float] = []
         self.lost: list[str] = []
+        """Those that it gave up: they may be there all the same."""
+        self._pause_s = pause_s
         self._is_over = threading.Event()
         self._sender = producer(cluster, enable_idempotence=True, message_timeout_ms=120_000)
 
     def run(self) -> None:
         """Send until told to stop, then wait for what is under way."""
-        number = 0
-        while not self._is_over.is_set():
-            value = f"{number}"
+        while not self._is_over.wait(self._pause_s):
+            value = f"{self.sent}"
             self._sender.produce(self.topic, value.encode(), on_delivery=self._delivered(value))
-            self._sender.poll(PAUSE_S)
-            number += 1
+            self._sender.poll(0)
+            self.sent += 1
         self._sender.flush(120)
 
     def stop(self) -> None:
         """Let it finish."""
         self._is_over.set()
+
+    def abandon(self) -> None:
+        """Let it finish at once, and give up what is under way."""
+        self._is_over.set()
+        self._sender.purge()
 
     def wait_more(self, count: int) -> None:
         """Wait until so many more values are acknowledged."""
@@ -51,7 +59,14 @@ class Steady:
         wait_until(lambda: len(self.acknowledged) >= wanted, lambda: f"{count} more acknowledged values")
 
     def _delivered(self, value: str) -> Callable[[object, object], None]:
-        return lambda error, _: (self.lost if error else self.acknowledged).append(value)
+        def told(error: object, _: object) -> None:
+            if error:
+                self.lost.append(value)
+            else:
+                self.acknowledged.append(value)
+                self.acknowledged_at.append(time.monotonic())
+
+        return told
 
 
 @contextmanager

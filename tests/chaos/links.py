@@ -6,6 +6,9 @@ between two nodes, whoever of them connected: bytes of both their connections go
 (bytes wait, as in a partition, and the end of a connection waits with them), slow, or have its connections
 reset.
 
+Who only connects, as a broker does, has links to the nodes and none to itself. A node tells it of another by
+the address that it knows itself: so a broker that fetches may go over a link between two nodes.
+
 As in TCP nothing is lost, doubled or reordered within a connection: when a way is mended, what waited
 arrives, unless the connection was reset.
 """
@@ -183,26 +186,29 @@ class Pipe:
 
 
 class Network:
-    """All links between the nodes."""
+    """All links between the nodes, and those of whoever else connects to them."""
 
     tasks: asyncio.TaskGroup
     """Owns the connecting, once open."""
 
-    def __init__(self, ports: Mapping[NodeId, int], rng: random.Random) -> None:
+    def __init__(
+        self, ports: Mapping[NodeId, int], rng: random.Random, brokers: Sequence[NodeId] = ()
+    ) -> None:
         self.ports = ports
         self.pipes: set[Pipe] = set()
         self.used = asyncio.Event()
         """Set while there are connections."""
-        pairs = [(a, b) for a in ports for b in ports if a != b]
-        self.ways: dict[Pair, Way] = {pair: Way(random.Random(rng.random())) for pair in pairs}
+        links = [(a, b) for a in (*ports, *brokers) for b in ports if a != b]
+        back = [(b, a) for a in brokers for b in ports]
+        self.ways: dict[Pair, Way] = {pair: Way(random.Random(rng.random())) for pair in (*links, *back)}
         self._servers: list[asyncio.Server] = []
         self._listening: dict[Pair, socket.socket] = {
-            pair: socket.create_server(("127.0.0.1", 0)) for pair in pairs
+            link: socket.create_server(("127.0.0.1", 0)) for link in links
         }
 
     def voters(self, node_id: NodeId) -> str:
-        """`controller.quorum.voters` as this node has to have it."""
-        own = {(node_id, node_id): self.ports[node_id]}
+        """`controller.quorum.voters` as this node, or broker, has to have it."""
+        own = {(each, each): port for each, port in self.ports.items()}
         links = {pair: sock.getsockname()[1] for pair, sock in self._listening.items()} | own
         return ",".join(f"{peer}@127.0.0.1:{links[node_id, peer]}" for peer in self.ports)
 

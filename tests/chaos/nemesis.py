@@ -1,9 +1,9 @@
 """The faults that real daemons suffer, one after the other and two at a time.
 
-Entered by `Nemesis.run`. A fault is a function that does its harm, says so in one line, and undoes it. The
-kinds are dealt like cards: all of them, in random order, before any comes again; so a short run has seen
-each. Which nodes, how long and how much is the seed's choice; what a node was just doing is not, so a seed
-makes runs alike, not equal.
+Entered by `Nemesis.run`, with the faults of the controllers (`faults_of`) or others. A fault is a function
+that does its harm, says so in one line, and undoes it. The kinds are dealt like cards: all of them, in random
+order, before any comes again; so a short run has seen each. Which nodes, how long and how much is the seed's
+choice; what a node was just doing is not, so a seed makes runs alike, not equal.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from kraftd.protocol.messages import ResignLeaderRequest
@@ -134,7 +135,7 @@ async def partition(scene: Scene) -> None:
     group, others, what = _two_sides(scene)
     between = scene.quorum.network.between
     pairs = [*between(group, others), *between(others, group)]
-    await _cut(scene, pairs, f"partition {what}", scene.length_s())
+    await cut(scene, pairs, f"partition {what}", scene.length_s())
 
 
 async def one_way_partition(scene: Scene) -> None:
@@ -144,7 +145,7 @@ async def one_way_partition(scene: Scene) -> None:
         group, others = others, group
     unheard, deaf = ("+".join(map(str, side)) for side in (group, others))
     pairs = list(scene.quorum.network.between(group, others))
-    await _cut(scene, pairs, f"one-way partition {what}: {deaf} cannot hear {unheard}", scene.length_s())
+    await cut(scene, pairs, f"one-way partition {what}: {deaf} cannot hear {unheard}", scene.length_s())
 
 
 async def two_leaders(scene: Scene) -> None:
@@ -165,7 +166,7 @@ async def two_leaders(scene: Scene) -> None:
         if not is_heard:
             pairs += between([node_id], others)
         what = f"{scene.called(node_id)} got the lead and goes deaf{'' if is_heard else ' and dumb'}"
-        await _cut(scene, pairs, what, scene.rng.uniform(*LONG_S))
+        await cut(scene, pairs, what, scene.rng.uniform(*LONG_S))
 
 
 async def delay(scene: Scene) -> None:
@@ -244,15 +245,21 @@ NEEDS_DISKS = "full disk"
 
 
 class Nemesis:
-    """Deals the faults out, and counts them."""
+    """Deals faults out, and counts them."""
 
     def __init__(
-        self, quorum: Quorum, rng: random.Random, say: Callable[[str], None], kinds: Sequence[str]
+        self,
+        faults: Mapping[str, Callable[[], Awaitable[None]]],
+        rng: random.Random,
+        problems: Sequence[str],
+        *,
+        at_once: int = AT_ONCE,
+        gap_s: tuple[float, float] = GAP_S,
     ) -> None:
+        """`problems` are what is found wrong meanwhile, by whomever."""
         self.counts: Counter[str] = Counter()
-        self._quorum, self._random, self._say = quorum, rng, say
-        self._hurt: Counter[NodeId] = Counter()
-        self._kinds = [kind for kind in kinds if quorum.disks or kind != NEEDS_DISKS]
+        self._faults, self._random, self._problems = faults, rng, problems
+        self._at_once, self._gap_s = at_once, gap_s
 
     async def run(self, seconds: float, rounds: int) -> None:
         """Cause faults for so long, and until each kind came so often; at the end every fault is undone.
@@ -260,27 +267,41 @@ class Nemesis:
         Once something is wrong there are no more faults: what is left is as near to it as can be.
         """
         until_s = time.monotonic() + seconds
-        left = rounds * len(self._kinds)
-        free = asyncio.Semaphore(AT_ONCE)
+        left = rounds * len(self._faults)
+        free = asyncio.Semaphore(self._at_once)
         deck: list[str] = []
         async with asyncio.TaskGroup() as tasks:
-            while True:
+            while self._faults:
                 await free.acquire()
-                if (time.monotonic() > until_s and left <= 0) or self._quorum.problems:
+                if (time.monotonic() > until_s and left <= 0) or self._problems:
                     return
                 left -= 1
-                deck = deck or self._random.sample(self._kinds, len(self._kinds))
+                deck = deck or self._random.sample(list(self._faults), len(self._faults))
                 tasks.create_task(self._do(deck.pop(), free))
-                await asyncio.sleep(self._random.uniform(*GAP_S))
+                await asyncio.sleep(self._random.uniform(*self._gap_s))
 
     async def _do(self, kind: str, free: asyncio.Semaphore) -> None:
-        scene = Scene(self._quorum, self._random, self._say, self._hurt)
         try:
-            await FAULTS[kind](scene)
+            await self._faults[kind]()
             self.counts[kind] += 1
         finally:
-            scene.relieve()
             free.release()
+
+
+def faults_of(
+    quorum: Quorum, rng: random.Random, say: Callable[[str], None], kinds: Sequence[str]
+) -> Mapping[str, Callable[[], Awaitable[None]]]:
+    """The faults of these kinds that the controllers can suffer here; they share whom they hurt."""
+    hurt: Counter[NodeId] = Counter()
+
+    async def suffer(fault: Fault) -> None:
+        scene = Scene(quorum, rng, say, hurt)
+        try:
+            await fault(scene)
+        finally:
+            scene.relieve()
+
+    return {kind: partial(suffer, FAULTS[kind]) for kind in kinds if quorum.disks or kind != NEEDS_DISKS}
 
 
 async def _end(scene: Scene, number: signal.Signals) -> None:
@@ -311,7 +332,7 @@ def _two_sides(scene: Scene) -> tuple[list[NodeId], list[NodeId], str]:
     return [node_id], others, f"around {scene.called(node_id)}"
 
 
-async def _cut(scene: Scene, pairs: Sequence[Pair], what: str, length_s: float) -> None:
+async def cut(scene: Scene, pairs: Sequence[Pair], what: str, length_s: float) -> None:
     """Cut some ways for a while; then what waited arrives, or the connections are reset first."""
     network = scene.quorum.network
     with_reset = scene.rng.random() < 0.5

@@ -65,14 +65,22 @@ class Quorum:
         rng: random.Random,
         *,
         command: Sequence[str] = (sys.executable, "-m", "kraftd"),
+        brokers: Sequence[NodeId] = (),
+        settings: Mapping[str, str] | None = None,
     ) -> None:
+        """`brokers` get links to the nodes; `settings` are the nodes', beside those that all runs have."""
         homes = {node_id: disk.home for node_id, disk in disks.items()}
         self.cluster = Cluster(
-            folder, len(NODES), settings=SETTINGS, command=command, directories=homes, start=False
+            folder,
+            len(NODES),
+            settings={**SETTINGS, **(settings or {})},
+            command=command,
+            directories=homes,
+            start=False,
         )
         self.disks = disks
         self.problems: list[str] = []
-        self.network = Network(self.ports, rng)
+        self.network = Network(self.ports, rng, brokers)
         for node in self.cluster:
             voters = self.network.voters(node.node_id)
             own = SLOW_TO_NOTICE.get(node.node_id, {})

@@ -1,6 +1,7 @@
 """Minutes of chaos: `python -m tests.chaos.run --minutes 10`, or `make chaos MINUTES=10`.
 
 Three daemons, clients that never stop, a nemesis that does not either; one line for each fault, and a report.
+With `--brokers 3`, or `BROKERS=3`, real Kafka brokers stand on them, with clients and faults of their own.
 Exit code 0 if every promise was kept, 1 with what is wrong and where everything was kept, 130 if it was
 interrupted. However it ends, no process and no mount is left behind.
 
@@ -16,6 +17,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,11 +28,14 @@ import uvloop
 from kraftd.protocol.messages import DescribeNodeResponse
 from kraftd.types import NodeId, Offset
 from tests import commands
+from tests.chaos.brokers import BROKER_FAULTS, CONTROLLER_SETTINGS, specs_of
 from tests.chaos.clients import Crowd, History
 from tests.chaos.disks import Disk, small_disks
-from tests.chaos.nemesis import FAULTS, Nemesis
+from tests.chaos.nemesis import FAULTS, Nemesis, faults_of
 from tests.chaos.quorum import NODES, Quorum
 from tests.chaos.verdict import complaints, readable
+from tests.chaos.with_brokers import BrokerReport, WithBrokers
+from tests.interop.peer import RELEASE, Kafka, NoKafkaError, find_kafka
 
 RATE = 900.0
 """Operations a second that the clients would do if nothing were in their way."""
@@ -41,6 +46,9 @@ RATE_MIN = 300.0
 ANSWERED_MIN = 100.0
 """Operations a second that must have been answered: a quorum that stands still breaks no promise."""
 
+BESIDE_BROKERS = 0.2
+"""The share of all these rates where there are brokers too, which need the machine."""
+
 SILENCE_MAX_S = 30.0
 """Longest time without a committed write: every fault is undone after a few seconds."""
 
@@ -49,7 +57,7 @@ DISK_MEBIBYTES_A_MINUTE = 16
 """A log grows by 4 MiB a minute; nothing is removed from it."""
 
 MINUTE_S = 60.0
-ROUNDS = 3
+ROUNDS, BROKER_ROUNDS = 3, 1
 """A run of a minute or more has each kind of fault so often, even if a slow machine takes longer for it."""
 
 BEGIN_S = 30.0
@@ -57,6 +65,8 @@ MEND_S = 30.0
 """Longest time until the quorum commits: at the beginning, and when every fault is undone."""
 
 INTERRUPTED = 130
+
+KINDS = (*FAULTS, *BROKER_FAULTS)
 
 
 class Report(msgspec.Struct):
@@ -74,6 +84,7 @@ class Report(msgspec.Struct):
     committed: Offset | None
     """How far all logs agree; None if they did not come to."""
     problems: Sequence[str]
+    brokers: BrokerReport | None = None
 
     @property
     def rate(self) -> float:
@@ -95,17 +106,27 @@ class Report(msgspec.Struct):
             f"longest without a committed write  {self.longest_silence_s:.1f} s",
             f"committed           {'?' if self.committed is None else f'{self.committed:,}'} records",
         ]
+        if self.brokers is not None:
+            lines += self.brokers.lines()
         if self.problems:
             return "\n".join([*lines, "verdict             WRONG:", *(f"  - {p}" for p in self.problems)])
         good = "linearizable; nothing acknowledged is lost, nothing refused is there; all logs agree"
-        return "\n".join([*lines, f"verdict             {good}"])
+        back = "" if self.brokers is None else "; every broker is back"
+        return "\n".join([*lines, f"verdict             {good}{back}"])
 
 
 class Run:
     """One run in one folder."""
 
     def __init__(
-        self, folder: Path, seconds: float, seed: int, command: Sequence[str], kinds: Sequence[str]
+        self,
+        folder: Path,
+        seconds: float,
+        seed: int,
+        command: Sequence[str],
+        kinds: Sequence[str],
+        kafka: Kafka | None,
+        brokers: int,
     ) -> None:
         self.seconds = seconds
         self.seed = seed
@@ -115,6 +136,7 @@ class Run:
         self._folder = folder
         self._command = command
         self._kinds = kinds
+        self._kafka, self._brokers = kafka, brokers
         self._began_s = time.monotonic()
         self._random = random.Random(seed)
 
@@ -141,21 +163,44 @@ class Run:
 
     async def _go(self, disks: Mapping[NodeId, Disk]) -> Report:
         self.history = history = History()
-        quorum = Quorum(self._folder, disks, random.Random(self._random.random()), command=self._command)
-        nemesis = Nemesis(quorum, random.Random(self._random.random()), self.say, self._kinds)
-        crowd = Crowd(quorum.ports, history, RATE, random.Random(self._random.random()))
-        async with quorum.run(), asyncio.TaskGroup() as tasks:
+        quorum = Quorum(
+            self._folder,
+            disks,
+            random.Random(self._random.random()),
+            command=self._command,
+            brokers=[spec.node_id for spec in specs_of(self._brokers)],
+            settings=CONTROLLER_SETTINGS if self._brokers else {},
+        )
+        rng = random.Random(self._random.random())
+        faults = faults_of(quorum, rng, self.say, [kind for kind in self._kinds if kind in FAULTS])
+        nemesis = Nemesis(faults, rng, quorum.problems)
+        share = BESIDE_BROKERS if self._brokers else 1.0
+        crowd = Crowd(quorum.ports, history, share * RATE, random.Random(self._random.random()))
+        beside = self._with_brokers(quorum) if self._brokers else None
+        async with (
+            quorum.run(),
+            beside.run() if beside else contextlib.nullcontext(),
+            asyncio.TaskGroup() as tasks,
+        ):
             await self._agreed(quorum, "at the beginning")
             clients = tasks.create_task(crowd.run())
             await self._commits(quorum, 1, BEGIN_S, "at the beginning")
             self.say("all nodes agree, and the first write is committed")
+            if beside:
+                await beside.begin()
             began_s, before = time.monotonic(), len(history.operations)
             history.longest_silence_s = 0.0
-            await nemesis.run(self.seconds, rounds=int(self.seconds / MINUTE_S) and ROUNDS)
+            async with asyncio.TaskGroup() as hurting:
+                is_long = self.seconds >= MINUTE_S
+                hurting.create_task(nemesis.run(self.seconds, ROUNDS if is_long else 0))
+                if beside:
+                    hurting.create_task(beside.nemesis.run(self.seconds, BROKER_ROUNDS if is_long else 0))
             seconds = time.monotonic() - began_s
             during = history.operations[before:]
             self.say("every fault is undone")
             await self._commits(quorum, 100, MEND_S, "after every fault was undone")
+            if beside:
+                await beside.end()
             crowd.stop()
             await clients
             committed = await self._agreed(quorum, "at the end")
@@ -167,9 +212,9 @@ class Run:
         problems += unreadable or complaints(history.operations, logs, committed)
         answered = sum(operation.outcome == "ok" for operation in during)
         for what, rate, least in (("done", len(during), RATE_MIN), ("answered", answered, ANSWERED_MIN)):
-            if rate / seconds < least:
+            if rate / seconds < share * least:
                 problems.append(
-                    f"{rate / seconds:.0f} operations a second were {what}, fewer than {least:.0f}"
+                    f"{rate / seconds:.0f} operations a second were {what}, fewer than {share * least:.0f}"
                 )
         if history.longest_silence_s > SILENCE_MAX_S:
             problems.append(f"nothing was committed for {history.longest_silence_s:.1f} s")
@@ -180,12 +225,20 @@ class Run:
             answered=answered,
             unknown=sum(operation.outcome == "unknown" for operation in during),
             refused=sum(operation.outcome == "failed" for operation in during),
-            faults=dict(nemesis.counts),
+            faults=dict(nemesis.counts + (beside.nemesis.counts if beside else Counter())),
             leader_changes=len(leaders),
             longest_silence_s=history.longest_silence_s,
             committed=committed,
             problems=problems,
+            brokers=beside.report if beside else None,
         )
+
+    def _with_brokers(self, quorum: Quorum) -> WithBrokers:
+        assert self._kafka is not None
+        rng = random.Random(self._random.random())
+        kinds = [kind for kind in self._kinds if kind in BROKER_FAULTS]
+        folder = self._folder / "brokers"
+        return WithBrokers(self._kafka, folder, quorum, self._brokers, rng, self.say, kinds)
 
     async def _commits(self, quorum: Quorum, count: int, limit_s: float, when: str) -> None:
         """Wait until so many more writes are committed, which must not take forever."""
@@ -256,15 +309,17 @@ def chaos(
     seed: int,
     *,
     command: Sequence[str] = (sys.executable, "-m", "kraftd"),
-    kinds: Sequence[str] = tuple(FAULTS),
+    kinds: Sequence[str] = KINDS,
+    kafka: Kafka | None = None,
+    brokers: int = 0,
 ) -> tuple[Report, Path | None]:
-    """Run it with faults of these kinds; the report, and the folder if it was kept.
+    """Run it with faults of these kinds, and so many brokers; the report, and the folder if it was kept.
 
     Raises:
         KeyboardInterrupt: SIGINT or SIGTERM came; everything was ended, nothing is kept.
     """
     folder = Path(tempfile.mkdtemp(prefix="kraftd-chaos-"))
-    run = Run(folder, seconds, seed, command, kinds)
+    run = Run(folder, seconds, seed, command, kinds, kafka, brokers)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             report: Report = runner.run(until_interrupted(run.go))
@@ -283,12 +338,21 @@ def main() -> int:
         "--minutes", type=commands.duration, default=1.0, help="how long the nemesis is at work"
     )
     parser.add_argument("--seed", type=int, help="for a run that is alike")
-    parser.add_argument("--only", action="append", choices=tuple(FAULTS), help="only faults of this kind")
+    parser.add_argument("--brokers", type=commands.count, default=0, help="so many real Kafka brokers, too")
+    parser.add_argument("--only", action="append", choices=KINDS, help="only faults of this kind")
     options = parser.parse_args()
-    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
-    print(f"chaos: {options.minutes:g} minutes on {len(NODES)} nodes, SEED={seed}", flush=True)
+    kinds, count = options.only or KINDS, options.brokers
+    if not count and not set(kinds) & set(FAULTS):
+        parser.error("these faults are of brokers: say how many there are with --brokers")
     try:
-        report, folder = chaos(MINUTE_S * options.minutes, seed, kinds=options.only or tuple(FAULTS))
+        kafka = find_kafka(RELEASE) if count else None
+    except NoKafkaError as error:
+        parser.error(str(error))
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    beside = f" and {count} broker{'s' * (count > 1)}" if count else ""
+    print(f"chaos: {options.minutes:g} minutes on {len(NODES)} nodes{beside}, SEED={seed}", flush=True)
+    try:
+        report, folder = chaos(MINUTE_S * options.minutes, seed, kinds=kinds, kafka=kafka, brokers=count)
     except KeyboardInterrupt:
         print("interrupted: every process is ended", flush=True)
         return INTERRUPTED

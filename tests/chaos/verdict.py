@@ -93,12 +93,12 @@ def contradictions(history: Sequence[Operation], logged: Sequence[Logged]) -> It
         if value not in writes or writes[value].key != key:
             strange.append(f"{value!r} of key {key}")
     acknowledged = [o for o in writes.values() if o.outcome == "ok"]
-    yield from _named("acknowledged and lost", [o for o in acknowledged if o.value not in offsets])
+    yield from named("acknowledged and lost", [o for o in acknowledged if o.value not in offsets])
     refused = [o for o in writes.values() if o.outcome == "failed" and o.value in offsets]
-    yield from _named("refused as not appended, and in the log", refused)
-    yield from _named("in the log twice", twice)
-    yield from _named("in the log, and nobody wrote it", strange)
-    yield from _named(
+    yield from named("refused as not appended, and in the log", refused)
+    yield from named("in the log twice", twice)
+    yield from named("in the log, and nobody wrote it", strange)
+    yield from named(
         "before a write in the log that was acknowledged before it was called",
         _misplaced([writes[value] for _, _, value in logged if value in writes]),
     )
@@ -120,7 +120,8 @@ def _up_to(batches: Sequence[BatchView], committed: Offset) -> list[BatchView]:
     return [batch for batch in batches if batch.base_offset < committed]
 
 
-def _named(what: str, found: Sequence[object]) -> Iterator[str]:
+def named(what: str, found: Sequence[object]) -> Iterator[str]:
+    """A line about what was found, if anything was; it names some."""
     if found:
         more = "" if len(found) <= NAMED else f" and {len(found) - NAMED} more"
         yield f"{what}: {'; '.join(map(str, found[:NAMED]))}{more}"

@@ -1,8 +1,8 @@
 """A real Kafka to compare with: its jars by Maven, its classes by Java.
 
 Entered through the fixture `kafka` (see `conftest`), which skips its tests, with one line, where Java or
-Maven is missing or no jars can be had. The jars of a release are fetched once and kept in
-`build/kafka-RELEASE`.
+Maven is missing or no jars can be had; what is no test asks `find_kafka`. The jars of a release are fetched
+once and kept in `build/kafka-RELEASE`.
 
 A harness is one Java file beside the tests, run from its source: it may use whatever Kafka's jars hold.
 """
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from fixtures import ROOT
+
+from tests.fixtures import ROOT
 
 HERE = Path(__file__).parent
 POM = HERE / "pom.xml"
@@ -86,11 +87,27 @@ class Kafka(NamedTuple):
         )
 
 
+class NoKafkaError(Exception):
+    """Java, Maven or the jars are missing; the text is one line that says which."""
+
+
 def kafka_of(release: str) -> Kafka:
     """A release, its jars fetched if they are not here yet; skips the test where that cannot be."""
+    try:
+        return find_kafka(release)
+    except NoKafkaError as error:
+        pytest.skip(str(error))
+
+
+def find_kafka(release: str) -> Kafka:
+    """A release, its jars fetched if they are not here yet.
+
+    Raises:
+        NoKafkaError: That cannot be.
+    """
     for tool in ("java", "javac", "mvn"):
         if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is missing: {_WAY_OUT}")
+            raise NoKafkaError(f"{tool} is missing: {_WAY_OUT}")
     jars = ROOT / "build" / f"kafka-{release}"
     if not jars.is_dir() or jars.stat().st_mtime < POM.stat().st_mtime:
         _fetch(release, jars)
@@ -112,7 +129,7 @@ def _fetch(release: str, jars: Path) -> None:
     if done.returncode != 0:
         shutil.rmtree(unfinished, ignore_errors=True)
         reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr[-300:])
-        pytest.skip(f"Maven cannot get Kafka {release}: {reason}; {_WAY_OUT}")
+        raise NoKafkaError(f"Maven cannot get Kafka {release}: {reason}; {_WAY_OUT}")
     shutil.rmtree(jars, ignore_errors=True)
     unfinished.rename(jars)
     jars.touch()
