@@ -2,7 +2,8 @@
 
 A broker's session is alive while its heartbeats come; with it goes how far the broker has followed the
 metadata log. All times are monotonic milliseconds. A new active controller makes this object of the brokers
-in its image, and starts every clock anew: it cannot know when its predecessor last heard of them.
+in its image, and starts the clock of each unfenced one anew: it cannot know when its predecessor last heard of
+it. Who is fenced has no session until it is heard of: its predecessor knew that it is over.
 
 A session belongs to one epoch of a broker, that is to one incarnation of it: what an earlier one sends late
 touches nothing.
@@ -73,12 +74,17 @@ class BrokerSessions:
     # -- what the controller notes
 
     def begin(self, image: MetadataImage, log_end: Offset, now_ms: int) -> None:
-        """Begin a leadership: every broker of the image was heard of now.
+        """Begin a leadership: every unfenced broker of the image was heard of now.
+
+        Were a fenced one, too, its next start would be refused for another session: broker 5 is killed and
+        fenced, and while controllers 1 and 2 take turns at the lead, it could not come back.
 
         Which offsets their registrations have is not known here; the end of the log is above them all.
         """
         self._sessions = {
-            broker.broker_id: Session(broker.broker_epoch, log_end - 1, now_ms)
+            broker.broker_id: Session(
+                broker.broker_epoch, log_end - 1, NO_CONTACT_MS if broker.fenced else now_ms
+            )
             for broker in image[BROKERS].values()
         }
 

@@ -90,10 +90,22 @@ BROKERS = (
         "tests",
         (
             "kraftd.controller.sessions:BrokerSessions.begin",
-            "Session(broker.broker_epoch, log_end - 1, now_ms)",
-            "Session(broker.broker_epoch, log_end - 1, NO_CONTACT_MS)",
+            "NO_CONTACT_MS if broker.fenced else now_ms",
+            "NO_CONTACT_MS",
         ),
         where=_SILENT,
+    ),
+    mutant(
+        "session-of-a-fenced-broker",
+        "KAFKA-18138",
+        "A new active controller takes fenced brokers for alive, and refuses their next start.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.begin",
+            "NO_CONTACT_MS if broker.fenced else now_ms",
+            "now_ms",
+        ),
+        where=_REGISTRATION,
     ),
     mutant(
         "late-word-of-a-former-start",

@@ -168,6 +168,16 @@ def test_a_broker_comes_back_at_once_after_a_clean_shutdown(world):
     assert world.register(5, start=2).error_code == ErrorCode.NONE
 
 
+def test_a_broker_that_was_fenced_comes_back_at_once_whoever_leads_by_then(world):
+    """Else one whose controllers change more often than a session lasts would be refused for ever."""
+    world.up(5, 6)
+    world.wait(SESSION_MS + 2_000, 6)
+    world.controller.leader_changed(world.epoch, -1, is_self=False)
+    world.lead(world.epoch + 1)
+    assert world.register(5, start=2).error_code == ErrorCode.NONE
+    assert world.register(6, start=2).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
 def test_what_a_former_start_sends_late_is_refused_and_touches_nothing(world):
     world.up(5)
     old = world.broker(5).broker_epoch
