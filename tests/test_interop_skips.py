@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fixtures import ROOT
 
-WAY_OUT = "java is missing: interop needs Java 17 with its compiler, Maven, and Maven Central"
+WAY_OUT = "java is missing: a real Kafka needs Java 17 with its compiler, Maven, and Maven Central"
 
 
 def interop(empty: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,6 @@
 """A minute with real daemons, a run that is interrupted, and daemons that lie and must be found out."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -10,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.interruption import interrupt
 from tests.chaos.nemesis import FAULTS, NEEDS_DISKS
-from tests.chaos.run import INTERRUPTED, RATE_MIN, ROUNDS, chaos
+from tests.chaos.run import RATE_MIN, ROUNDS, chaos
+from tests.fixtures import ROOT
 
-ROOT = Path(__file__).parents[2]
 TRIES = 6
 """What is found depends on what was under way: of five runs at most one finds nothing."""
 KINDS_FOR_BROKEN_DAEMONS = ("two leaders",)
@@ -40,23 +40,16 @@ def test_a_minute_of_chaos(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.chaos.run", "--minutes", "1"]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                if re.search(r"partition|delay|garbage", line):  # not where all nodes are down
-                    break
-            assert processes_that_name(tmp_path) != []
-            process.send_signal(number)
-            assert "every process is ended" in process.stdout.read()
-            assert process.wait() == INTERRUPTED
-        finally:
-            process.terminate()  # never SIGKILL: nobody would unmount its disks
-    assert processes_that_name(tmp_path) == []
-    assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
-    assert list(tmp_path.iterdir()) == []
+    interrupt(number, tmp_path, after=r"partition|delay|garbage")  # not where all nodes are down
+
+
+def test_brokers_without_java_are_refused_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.chaos.run", "--brokers", "3"]
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("make chaos: java is missing: ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -84,16 +77,3 @@ def test_daemons_that_lie_are_found_out(defect: str, found: str) -> None:
     assert kept >= {"history.jsonl", "node-1.log", "node-1.properties"}
     assert any(name.endswith("__cluster_metadata-0/00000000000000000000.log") for name in kept)
     shutil.rmtree(folder)
-
-
-def processes_that_name(path: Path) -> list[str]:
-    """The command lines that name a folder."""
-    lines = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = file.read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue  # it ended while we looked
-        if str(path) in line:
-            lines.append(line)
-    return lines

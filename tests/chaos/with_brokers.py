@@ -130,8 +130,9 @@ class WithBrokers:
     async def end(self) -> None:
         """Wait until everybody is back, end the clients, judge, and stop the brokers in order."""
         problems, load = self._quorum.problems, self.load
-        problems += await self._until_none(self._not_back, MEND_S)
-        self._say("every broker is back, and every partition whole")
+        missing = await self._until_none(self._not_back, MEND_S)
+        self._say("not everybody is back" if missing else "every broker is back, and every partition whole")
+        problems += missing
         await asyncio.to_thread(load.stop_producing)
         problems += await self._until_none(self._not_taken, CATCH_UP_S)
         await asyncio.to_thread(load.stop)

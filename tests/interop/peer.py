@@ -28,7 +28,7 @@ _MINUTES = 60
 _UTF_8 = ("-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dsun.stderr.encoding=UTF-8")
 _SILENT = ("-Dlog4j2.level=OFF",)
 """What is logged would stand among what is printed."""
-_WAY_OUT = "interop needs Java 17 with its compiler, Maven, and Maven Central"
+_WAY_OUT = "a real Kafka needs Java 17 with its compiler, Maven, and Maven Central"
 
 
 class Kafka(NamedTuple):
