@@ -1,8 +1,8 @@
 """`kraftctl brokers list|describe`: the brokers as the active controller knows them, without one in between.
 
 What is registered comes from the metadata log. When a broker was last heard of, and how far it has read that
-log, is what the active controller knows; a new one begins anew, and takes every unfenced broker for heard of at that
-moment. Brokers that are fenced are listed too: no broker of Kafka's tells of those.
+log, is what the active controller knows; a new one begins anew, and takes every unfenced broker for heard of
+at that moment. Brokers that are fenced are listed too: no broker of Kafka's tells of those.
 
 Schema of both: a list of broker_id, state (active, fenced, shutting down), broker_epoch, incarnation_id, rack
     (text or null), listeners (NAME://HOST:PORT), log_dirs, cordoned_log_dirs (ids), last_contact_ms (since

@@ -2,8 +2,8 @@
 
 A broker's session is alive while its heartbeats come; with it goes how far the broker has followed the
 metadata log. All times are monotonic milliseconds. A new active controller makes this object of the brokers
-in its image, and starts the clock of each unfenced one anew: it cannot know when its predecessor last heard of
-it. Who is fenced has no session until it is heard of: its predecessor knew that it is over.
+in its image, and starts the clock of each unfenced one anew: it cannot know when its predecessor last heard
+of it. Who is fenced has no session until it is heard of: its predecessor knew that it is over.
 
 A session belongs to one epoch of a broker, that is to one incarnation of it: what an earlier one sends late
 touches nothing.

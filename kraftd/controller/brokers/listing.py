@@ -65,7 +65,7 @@ def _entry(
     image: MetadataImage, broker: RegisterBrokerRecord, sessions: BrokerSessions, now_ms: int
 ) -> ListBrokersResponseBroker:
     session = sessions.get(broker.broker_id, broker.broker_epoch)
-    # A new leader takes every unfenced broker for heard of now: that is when its session began, and no contact.
+    # A new leader takes whoever is unfenced for heard of now: that is when its session began, and no contact.
     is_heard = session is not None and session.metadata_offset >= 0
     contact_ms = session.contact_ms if session is not None and is_heard else NO_CONTACT_MS
     index = image[TOPICS].broker_index
