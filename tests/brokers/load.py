@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
@@ -23,7 +24,10 @@ PAUSE_S = 0.005
 class Steady:
     """A producer that never stops, and what was acknowledged to it."""
 
-    def __init__(self, cluster: BrokerCluster, topic: str, *, pause_s: float = PAUSE_S) -> None:
+    def __init__(
+        self, cluster: BrokerCluster, topic: str, *, pause_s: float = PAUSE_S, **config: Any
+    ) -> None:
+        """Keys of `config`, the producer's, have `_` for `.`."""
         self.cluster = cluster
         self.topic = topic
         self.sent = 0
@@ -33,7 +37,8 @@ class Steady:
         """Those that it gave up: they may be there all the same."""
         self._pause_s = pause_s
         self._is_over = threading.Event()
-        self._sender = producer(cluster, enable_idempotence=True, message_timeout_ms=120_000)
+        config = {"enable_idempotence": True, "message_timeout_ms": 120_000, **config}
+        self._sender = producer(cluster, **config)
 
     def run(self) -> None:
         """Send until told to stop, then wait for what is under way."""

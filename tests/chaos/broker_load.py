@@ -34,6 +34,12 @@ TOPICS = ("first", "second", "third")
 PAUSE_S = 0.02
 """Between two values of a topic."""
 
+PRODUCER = {"max_in_flight": 1, "message_timeout_ms": 300_000}
+"""One request at a time, and a patience that lasts beyond what is hurt: librdkafka begins anew, and so sends
+twice what was written and not acknowledged, once it has given a value up, or one was refused for too few in
+sync and a later one was not.
+"""
+
 GROUPS = {"classic-group": "classic", "consumer-group": "consumer"}
 """Each group and its protocol."""
 
@@ -73,7 +79,7 @@ class Load:
 
     def __init__(self, cluster: BrokerCluster, replicas: int) -> None:
         """`replicas` are those of a topic that the admin client makes."""
-        self.producers = {topic: Steady(cluster, topic, pause_s=PAUSE_S) for topic in TOPICS}
+        self.producers = {topic: Steady(cluster, topic, pause_s=PAUSE_S, **PRODUCER) for topic in TOPICS}
         self.groups = {group: Group(cluster, group, protocol) for group, protocol in GROUPS.items()}
         self.admin = Admin(cluster, replicas)
         self._began_s = time.monotonic()

@@ -4,7 +4,8 @@ Entered by `Brokers.run`: brokers reach the controllers by links of their own, s
 slowed down; they reach each other, and clients reach them, directly. An end that nobody asked for is a
 problem, and so is one that was asked for and came out otherwise.
 
-`BROKER_FAULTS` are the faults, each longer than a session now and then, each undone after some seconds.
+`BROKER_FAULTS` are the faults, one at a time, each longer than a session now and then, each undone after some
+seconds.
 Processes and files are those of `tests.brokers.cluster`. Not here: who deals the faults (`nemesis`), what
 clients do (`broker_load`).
 """
@@ -38,11 +39,13 @@ _SETTINGS = {
     "auto.create.topics.enable": "false",
 }
 
-AT_ONCE = 2
-"""How many faults of brokers may be under way together: two down of three are fewer than must be in sync."""
+AT_ONCE = 1
+"""How many brokers may be hurt together: two of three must be in sync, or nothing is acknowledged."""
 
-GAP_S = (1.0, 6.0)
-"""Pause after the beginning of a fault, before the next: a JVM takes its time to start."""
+REST_S = (0.0, 12.0)
+"""How long the brokers are left alone after a fault: mostly until all are in sync again, so that now and then
+the next one meets what is left of it.
+"""
 
 DOWN_S = (0.0, 2 * SESSION_S)
 PAUSED_S = (SESSION_S + 1, SESSION_S + 4)
@@ -80,10 +83,7 @@ class Brokers:
             voters = quorum.network.voters(broker.node_id)
             broker.configure({**broker.properties, "controller.quorum.voters": voters})
         self.ids = [spec.node_id for spec in specs]
-        self.network = quorum.network
         self.problems = quorum.problems
-        self.held = {broker_id: asyncio.Lock() for broker_id in self.ids}
-        """Whoever does something to a broker's process has its lock."""
         self._asked: dict[NodeId, signal.Signals] = {}
         self._down = {broker_id: asyncio.Event() for broker_id in self.ids}
         self._threads = ThreadPoolExecutor(2 * len(self.ids), thread_name_prefix="brokers-wait")
@@ -187,14 +187,13 @@ async def restart(brokers: Brokers, scene: Scene) -> None:
 
 async def pause(brokers: Brokers, scene: Scene) -> None:
     """SIGSTOP beyond its session, then SIGCONT: it believes that it leads still."""
-    broker_id, length_s = _victim(brokers, scene), scene.rng.uniform(*PAUSED_S)
-    async with brokers.held[broker_id]:
-        scene.say(f"SIGSTOP broker {broker_id} for {length_s:.1f} s")
-        brokers.cluster[broker_id].pause()
-        try:
-            await asyncio.sleep(length_s)
-        finally:
-            brokers.cluster[broker_id].resume()
+    broker_id, length_s = scene.rng.choice(brokers.ids), scene.rng.uniform(*PAUSED_S)
+    scene.say(f"SIGSTOP broker {broker_id} for {length_s:.1f} s")
+    brokers.cluster[broker_id].pause()
+    try:
+        await asyncio.sleep(length_s)
+    finally:
+        brokers.cluster[broker_id].resume()
 
 
 async def cut_off(brokers: Brokers, scene: Scene) -> None:
@@ -222,21 +221,19 @@ def broker_faults_of(
 ) -> Mapping[str, Callable[[], Awaitable[None]]]:
     """The faults of these kinds, for a `Nemesis`."""
     scene = Scene(quorum, rng, say, Counter())
-    return {kind: partial(BROKER_FAULTS[kind], brokers, scene) for kind in kinds}
+
+    async def suffer(fault: BrokerFault) -> None:
+        await fault(brokers, scene)
+        await asyncio.sleep(rng.uniform(*REST_S))
+
+    return {kind: partial(suffer, BROKER_FAULTS[kind]) for kind in kinds}
 
 
 async def _end(brokers: Brokers, scene: Scene, number: signal.Signals, down_s: float) -> None:
-    broker_id = _victim(brokers, scene)
-    async with brokers.held[broker_id]:
-        when = f"after {down_s:.1f} s" if down_s else "at once"
-        scene.say(f"{number.name} broker {broker_id}, started again {when}")
-        await brokers.end(broker_id, number)
-        await asyncio.sleep(down_s)
-        brokers.start(broker_id)
-        await brokers.started(broker_id)
-
-
-def _victim(brokers: Brokers, scene: Scene) -> NodeId:
-    """Any broker to whose process nothing is done just now, if there is one."""
-    free = [broker_id for broker_id, lock in brokers.held.items() if not lock.locked()]
-    return scene.rng.choice(free or brokers.ids)
+    broker_id = scene.rng.choice(brokers.ids)
+    when = f"after {down_s:.1f} s" if down_s else "at once"
+    scene.say(f"{number.name} broker {broker_id}, started again {when}")
+    await brokers.end(broker_id, number)
+    await asyncio.sleep(down_s)
+    brokers.start(broker_id)
+    await brokers.started(broker_id)

@@ -164,8 +164,9 @@ class Pipe:
             if transport.is_closing():
                 continue
             if not gently:
-                sock = cast("socket.socket", transport.get_extra_info("socket"))
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                sock = cast("socket.socket | None", transport.get_extra_info("socket"))
+                if sock is not None:  # it has just been closed by the other side
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             transport.abort()
         self._network.forget(self)
 

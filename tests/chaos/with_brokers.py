@@ -29,7 +29,7 @@ from tests.chaos.broker_verdict import (
     not_taken,
     not_whole,
 )
-from tests.chaos.brokers import AT_ONCE, GAP_S, Brokers, broker_faults_of, specs_of
+from tests.chaos.brokers import AT_ONCE, Brokers, broker_faults_of, specs_of
 from tests.chaos.clients import ask_once
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.quorum import NODES, Quorum
@@ -100,7 +100,7 @@ class WithBrokers:
     ) -> None:
         self.brokers = brokers = Brokers(kafka, folder, quorum, specs_of(count))
         faults = broker_faults_of(brokers, quorum, rng, say, kinds)
-        self.nemesis = Nemesis(faults, rng, quorum.problems, at_once=AT_ONCE, gap_s=GAP_S)
+        self.nemesis = Nemesis(faults, rng, quorum.problems, at_once=AT_ONCE)
         self._quorum, self._say = quorum, say
         self._replicas = min(count, REPLICAS)
         self._told: dict[NodeId, Topics] = {}
