@@ -100,6 +100,8 @@ def _sides(words: list[str], at: str | None) -> tuple[State, State]:
         )
     log, points = find_log(Path(words[0])), [parse_point(word) for word in words[1:]]
     ends = [state_at(log, point) for point in points]
+    if min(end.end_offset for end in ends) < log.start_offset:
+        return ends[0], ends[1]  # a snapshot of before the log: nothing leads on from it
     # The later state is folded on from the earlier one, not from a snapshot in between: one history.
     if ends[0].end_offset <= ends[1].end_offset:
         return ends[0], continued(ends[0], points[1])

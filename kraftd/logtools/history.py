@@ -102,7 +102,10 @@ class _HistorySearch:
         first = self._changes(EMPTY, base.image)
         self._add_entries(first, base.end_offset, base.timestamp_ms, "")
         if base.end_offset > 0:
-            self._notes.append(f"the log begins at offset {base.end_offset}; what was before is not here")
+            self._notes.append(
+                f"the first state is that of the snapshot at offset {base.end_offset}: "
+                "what was before is not here"
+            )
         for item in read_log(self._log, base.end_offset):
             if isinstance(item, Problem):
                 self._damage = None if item.kind is ProblemKind.TORN else item

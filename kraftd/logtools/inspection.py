@@ -9,6 +9,7 @@ Takes no lock and creates no file. While a node is running in the directory, its
 unfinished; they are reported as torn, which is no problem.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from kraftd.storage.filesystem import FileSystem
 from kraftd.storage.log import Log
 from kraftd.storage.presence import lost_log
 from kraftd.storage.sidecar import SidecarState, read_sidecar
-from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
+from kraftd.types import METADATA_TOPIC_ID, Election, Epoch, EpochEntry, Offset, OffsetAndEpoch, uuid_text
 
 
 class SegmentFacts(msgspec.Struct, frozen=True):
@@ -154,26 +155,27 @@ class _Inspector:
             self._state.recovery_point if self._state is not None and not finding.written_elsewhere else None
         )
         log, report = Log.open(self._disk, self._log_path, recovery_point=recovery_point, read_only=True)
+        snapshots = self._snapshots()
+        end_epoch = _end_epoch(log, snapshots)
         try:
             self._found.update(
                 election=finding.election,
                 log_start_offset=log.start_offset,
                 log_end_offset=log.end_offset,
-                log_end_epoch=log.last_record_epoch,
+                log_end_epoch=end_epoch,
                 epochs=log.epochs,
                 segments=tuple(SegmentFacts(str(file), base, size) for base, file, size in log.segment_files),
-                snapshots=self._snapshots(),
+                snapshots=snapshots,
             )
-            self._at_election(finding.election, finding.amnesia, log)
-            self._at_start(log.start_offset)
+            self._at_election(finding.election, finding.amnesia, log, end_epoch)
+            self._at_start(log.start_offset, snapshots)
         finally:
             log.abandon()
         self._problems += [str(damage) for damage in report.damage]
         self._problems += report.incomplete
         self._notes += [*report.torn, *report.notes]
 
-    def _at_election(self, election: Election, amnesia: str, log: Log) -> None:
-        last_epoch = log.last_record_epoch
+    def _at_election(self, election: Election, amnesia: str, log: Log, last_epoch: Epoch) -> None:
         if amnesia:
             self._problems.append(amnesia)
         elif election.epoch < last_epoch:
@@ -187,8 +189,8 @@ class _Inspector:
                 f"the last record is of epoch {last_epoch}"
             )
 
-    def _at_start(self, start_offset: Offset) -> None:
-        covered = any(snapshot_id.offset >= start_offset for snapshot_id in self._snapshots())
+    def _at_start(self, start_offset: Offset, snapshots: Sequence[OffsetAndEpoch]) -> None:
+        covered = any(snapshot_id.offset >= start_offset for snapshot_id in snapshots)
         if start_offset > 0 and not covered:
             self._problems.append(
                 f"{self._log_path}: begins at offset {start_offset}, and no snapshot holds the state "
@@ -206,3 +208,9 @@ class _Inspector:
             if snapshot_id is not None and not name.endswith(names.DELETED):
                 found.append(snapshot_id)
         return tuple(sorted(found, key=lambda snapshot_id: snapshot_id.log_order))
+
+
+def _end_epoch(log: Log, snapshots: Sequence[OffsetAndEpoch]) -> Epoch:
+    """The epoch of the last record, which only a snapshot knows where nothing was written since."""
+    loaded = (one.epoch for one in snapshots if one.offset == log.end_offset == log.start_offset)
+    return max(loaded, default=log.last_record_epoch)

@@ -10,7 +10,7 @@ snapshots, or the manifest of an export, prove (`commit`).
 Not here: how it is shown (`tree`, and `kraftd.cli`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,7 +29,6 @@ from kraftd.logtools.snapshot_reader import read_snapshot
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.records.control import AnyControl
 from kraftd.records.frame import record_name
 from kraftd.records.messages import SnapshotHeaderRecord
 from kraftd.types import Epoch, Offset, OffsetAndEpoch
@@ -144,31 +143,41 @@ def load_snapshot(log: NodeFiles, snapshot: LogFile) -> State:
     Raises:
         UnanswerableError: It is not whole, or its records make no state.
     """
-    builder, quorum, newest = ImageBuilder(EMPTY), QuorumFacts(), -1
-    first: AnyControl | None = None
+    builder, quorum = ImageBuilder(EMPTY), QuorumFacts()
     for item in read_snapshot(snapshot, with_records=False):
         if isinstance(item, Problem):
             raise UnanswerableError(item)
         try:
-            controls = controls_of(item.view)
-            quorum = quorum.after(controls, snapshot.id.epoch)
-            first = first or next(iter(controls), None)
+            quorum = quorum.after(controls_of(item.view), snapshot.id.epoch)
             builder.apply_values(item.view.values(), item.view.base_offset)
         except ImpossibleRecordError as error:
             raise UnanswerableError(item.as_problem(error.reason, error.offset)) from error
         except MalformedError as error:
             raise UnanswerableError(item.as_problem(reason_of(error))) from error
-    if isinstance(first, SnapshotHeaderRecord):
-        newest = first.last_contained_log_timestamp
     return State(
         log,
         image=builder.image(),
         end_offset=snapshot.id.offset,
         epoch=snapshot.id.epoch,
-        timestamp_ms=newest,
+        timestamp_ms=snapshot_time_ms(snapshot),
         quorum=quorum,
         snapshot=snapshot.id,
     )
+
+
+def snapshot_time_ms(snapshot: LogFile) -> int:
+    """The time of the last record that a snapshot stands for, by its header; -1 if that does not tell.
+
+    Raises:
+        UnanswerableError: The file cannot be opened or read.
+    """
+    first = next(read_snapshot(snapshot, with_records=False), None)
+    try:
+        controls = controls_of(first.view) if isinstance(first, Batch) else ()
+    except MalformedError:
+        return -1
+    header = next(iter(controls), None)
+    return header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else -1
 
 
 def _from(start: State, end: Offset) -> Iterator[Batch | Problem]:
@@ -177,12 +186,12 @@ def _from(start: State, end: Offset) -> Iterator[Batch | Problem]:
     for item in read_log(start.log, start.end_offset):
         if isinstance(item, Batch):
             view = item.view
-            if view.end_offset > end:
-                return
-            if expected is not None and view.base_offset > expected:
+            if expected is not None and expected < min(end, view.base_offset):
                 reason = f"the offsets up to {view.base_offset} are missing"
                 kind = ProblemKind.INCOMPLETE
                 yield in_file(item.path, reason, kind=kind, position_bytes=item.position, offset=expected)
+                return
+            if view.end_offset > end:
                 return
             expected = None
         elif item.offset >= end:
@@ -217,13 +226,18 @@ def earliest(log: NodeFiles) -> State:
     _require_readable(log)
     if log.start_offset == 0 and not any(snapshot.id.offset == 0 for snapshot in log.snapshots):
         return State(log) if log.segments else _nearest(log, NEVER_ENDS)
+    return _oldest_of_snapshot(log) or _nearest(log, NEVER_ENDS)
+
+
+def _oldest_of_snapshot(log: NodeFiles) -> State | None:
+    """The state of the oldest whole snapshot that the log goes on from."""
     for snapshot in log.snapshots:
         if not log.segments or snapshot.id.offset >= log.start_offset:
             try:
                 return load_snapshot(log, snapshot)
             except UnanswerableError:
                 continue
-    return _nearest(log, NEVER_ENDS)
+    return None
 
 
 def _require_readable(log: NodeFiles) -> None:
@@ -240,35 +254,48 @@ def _require_readable(log: NodeFiles) -> None:
 
 def _nearest(log: NodeFiles, end: Offset) -> State:
     """The newest snapshot that is whole and not after `end`, or the empty state where the log begins at 0."""
-    notes = list[str]()
+    damaged = list[str]()
     for snapshot in reversed(log.snapshots):
         if snapshot.id.offset > end:
             continue
         if log.segments and snapshot.id.offset < log.start_offset and snapshot.id.offset != end:
             break  # it does not reach the log, but its own state is known
         try:
-            return msgspec.structs.replace(load_snapshot(log, snapshot), notes=tuple(notes))
+            return msgspec.structs.replace(load_snapshot(log, snapshot), notes=_passed_over(damaged))
         except UnanswerableError as error:
             if not log.segments and len(log.snapshots) == 1:
                 raise
-            notes.append(f"{error}; an earlier state was taken")
+            damaged.append(str(error))
     if not log.segments and not log.snapshots:
         raise UnanswerableError(
             f"{log.log_directory} holds neither segment nor snapshot: this node was never started, or lost "
             "them"
         )
     if log.start_offset > 0 or not log.segments:
-        older = [str(one.id.offset) for one in log.snapshots if 0 < one.id.offset < log.start_offset]
-        hint = (
-            f"; of snapshots before it only their own offsets can be asked: {', '.join(older)}"
-            if older
-            else ""
-        )
-        raise UnanswerableError(
-            f"{log.named}: the log begins at offset {log.start_offset}, and no whole snapshot holds the "
-            f"state there: what was before cannot be known{hint}"
-        )
-    return State(log, notes=tuple(notes))
+        raise UnanswerableError(_why_unknown(log, damaged))
+    return State(log, notes=_passed_over(damaged))
+
+
+def _passed_over(damaged: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{error}; an earlier state was taken" for error in damaged)
+
+
+def _why_unknown(log: NodeFiles, damaged: Sequence[str]) -> str:
+    """Why a log that begins above 0 has no state at an offset, and which snapshots are no help."""
+    first = _oldest_of_snapshot(log)
+    known = (
+        "no whole snapshot holds the state there"
+        if first is None
+        else f"the first state that can be known is that of the snapshot at offset {first.end_offset}"
+    )
+    text = f"{log.named}: the log begins at offset {log.start_offset}, and {known}"
+    older = [str(one.id.offset) for one in log.snapshots if 0 < one.id.offset < log.start_offset]
+    if older:
+        damaged = [
+            *damaged,
+            f"of snapshots before it only their own offsets can be asked: {', '.join(older)}",
+        ]
+    return "; ".join([f"{text}: what was before cannot be known", *damaged])
 
 
 def _end_of(log: NodeFiles, at: Point | None) -> tuple[Offset, list[str]]:
@@ -276,7 +303,9 @@ def _end_of(log: NodeFiles, at: Point | None) -> tuple[Offset, list[str]]:
     if at is None or at.time_ms is None:
         return (NEVER_ENDS if at is None or at.offset is None else at.offset), []
     end, older, notes = NEVER_ENDS, 0, list[str]()
+    has_batches = False
     for batch in times_of(log):
+        has_batches = True
         if end == NEVER_ENDS and batch.max_timestamp_ms > at.time_ms:
             end = batch.base_offset
         elif end != NEVER_ENDS and batch.max_timestamp_ms <= at.time_ms:
@@ -286,11 +315,24 @@ def _end_of(log: NodeFiles, at: Point | None) -> tuple[Offset, list[str]]:
         notes.append(
             f"{batches} at or before {at.text}: a clock went back; the state is that at offset {end}"
         )
-    if end == log.start_offset > 0 and not any(snapshot.id.offset == end for snapshot in log.snapshots):
+    if not has_batches and log.start_offset > 0:
+        end = log.start_offset
+    if end == log.start_offset > 0 and not is_of_snapshot(log, end, at.time_ms):
         raise UnanswerableError(f"{log.named}: the log begins at offset {end}, after {at.text}")
     if end == 0:
         notes.append(f"the log begins after {at.text}")
     return end, notes
+
+
+def is_of_snapshot(log: NodeFiles, offset: Offset, time_ms: int) -> bool:
+    """Whether a snapshot ends at an offset and holds nothing that is newer than a time.
+
+    Raises:
+        UnanswerableError: It cannot be opened or read.
+    """
+    return any(
+        snapshot_time_ms(snapshot) <= time_ms for snapshot in log.snapshots if snapshot.id.offset == offset
+    )
 
 
 def _explain_end(state: State, wanted: Offset) -> list[str]:

@@ -169,6 +169,8 @@ class _LogCheck:
         self._end = log.start_offset
         self._epoch: Epoch = 0
         self._builder: ImageBuilder | None = ImageBuilder(EMPTY) if log.start_offset == 0 else None
+        self._is_folded = self._builder is not None
+        """Whether there has been a state, also if damage has ended it."""
         self._image: MetadataImage = EMPTY
         self._quorum = QuorumFacts()
 
@@ -300,9 +302,16 @@ class _LogCheck:
         if self._builder is None:
             self._builder = ImageBuilder(state.image)
             self._quorum = msgspec.structs.replace(state.quorum, leader_epoch=self._quorum.leader_epoch)
-            if snapshot.id.offset > self.log.start_offset:
-                text = "not compared, from here on the state is folded again"
-                self._add_note(in_file(snapshot.path, text))
+            if self._end == self.log.start_offset:
+                self._epoch = snapshot.id.epoch
+            else:
+                what = (
+                    "from here on the state is folded again"
+                    if self._is_folded
+                    else "the state begins with it"
+                )
+                self._add_note(in_file(snapshot.path, f"not compared, {what}"))
+            self._is_folded = True
             return
         self._compared += 1
         image = self._builder.image()

@@ -15,6 +15,7 @@ import numpy as np
 from kraftd.logtools.commit import CommitStatus
 from kraftd.logtools.node_files import LogFile
 from kraftd.logtools.points import Point
+from kraftd.logtools.state import is_of_snapshot, snapshot_time_ms
 from kraftd.replay.cluster_scan import ClusterSurvey, NodeSurvey
 from kraftd.replay.errors import ReplayError
 from kraftd.types import Offset
@@ -72,7 +73,10 @@ def plan_fold(cluster: ClusterSurvey, at: Point | None) -> FoldPlan:
             f"offsets {bounds.committed_end:,} to {end - 1:,} are folded in, but may not be committed: {why}"
         )
     folded = node.sound[node.sound["end_offset"] <= end]
-    last_ms = int(folded["max_timestamp_ms"][-1]) if len(folded) else -1
+    if len(folded):
+        last_ms = int(folded["max_timestamp_ms"][-1])
+    else:
+        last_ms = -1 if snapshot is None else snapshot_time_ms(snapshot)
     return FoldPlan(node, snapshot, start, end, status, last_ms, tuple(notes))
 
 
@@ -86,27 +90,37 @@ def _default_end(cluster: ClusterSurvey) -> Offset:
 def _end_at(node: NodeSurvey, at: Point, notes: list[str]) -> Offset:
     """Translate the user's point into the end of a batch of the most complete log."""
     log = node.sound
+    if at.time_ms is not None:
+        return _end_at_time(node, at.text, at.time_ms, notes)
     if at.offset is not None:
         if any(snapshot.offset == at.offset < node.start_offset for snapshot in node.node.snapshots):
             return at.offset  # the log begins later, but this very state is known
         if not node.start_offset <= at.offset <= node.end_offset:
-            raise ReplayError(
-                f"--at {at.text}: node {node.node.node_id}'s log holds offsets {node.start_offset:,} "
-                f"to {node.end_offset - 1:,}"
+            holds = (
+                f"holds offsets {node.start_offset:,} to {node.end_offset - 1:,}"
+                if node.end_offset > node.start_offset
+                else f"is empty, and begins at offset {node.start_offset:,}"
             )
+            raise ReplayError(f"--at {at.text}: node {node.node.node_id}'s log {holds}")
         index = int(np.searchsorted(log["end_offset"], at.offset, side="right"))
         end = int(log["end_offset"][index - 1]) if index else node.start_offset
         if end != at.offset:
             notes.append(f"offset {at.offset:,} lies inside a batch; folded up to its start, {end:,}")
         return end
-    later = np.flatnonzero(log["max_timestamp_ms"] > at.time_ms)
-    if not len(later):
-        return node.end_offset
-    first = int(later[0])
-    older = int((log["max_timestamp_ms"][first:] <= at.time_ms).sum())
+    return node.end_offset
+
+
+def _end_at_time(node: NodeSurvey, text: str, time_ms: int, notes: list[str]) -> Offset:
+    """Where the first batch begins that is newer; before a log above 0 only a snapshot tells a state."""
+    log = node.sound
+    later = np.flatnonzero(log["max_timestamp_ms"] > time_ms)
+    end = int(log["base_offset"][later[0]]) if len(later) else node.end_offset
+    older = int((log["max_timestamp_ms"][later[0] :] <= time_ms).sum()) if len(later) else 0
     if older:
-        notes.append(f"{older:,} later batches carry a time at or before {at.text}: clocks went back")
-    return int(log["base_offset"][first])
+        notes.append(f"{older:,} later batches carry a time at or before {text}: clocks went back")
+    if end == node.start_offset > 0 and not is_of_snapshot(node.node, end, time_ms):
+        raise ReplayError(f"--at {text}: node {node.node.node_id}'s log begins at {end:,}, after that time")
+    return end
 
 
 def _node_sound_to(cluster: ClusterSurvey, end: Offset) -> NodeSurvey:

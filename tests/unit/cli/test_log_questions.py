@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kraftd.records import epoch_checkpoint, names
 from kraftd.records.frame import RawRecord
 from kraftd.records.messages import (
     BeginTransactionRecord,
@@ -14,6 +15,7 @@ from kraftd.records.messages import (
     UserScramCredentialRecord,
 )
 from kraftd.serde.binary import base64_text
+from kraftd.types import EpochEntry
 from tests.fixtures import klog
 from tests.unit.cli.kraftctl import Kraftctl
 from tests.unit.logtools.logs import T0, LogMaker, config, orders
@@ -321,3 +323,68 @@ def test_notes_of_a_state_are_broken_between_words(
     [start] = [number for number, line in enumerate(lines) if line.startswith("Note:")]
     assert all(len(line) <= 80 or " " not in line.strip() for line in lines)
     assert lines[start + 1].startswith(" " * 24)
+
+
+# -- logs that begin above 0
+
+
+@pytest.fixture
+def cleaned(made: LogMaker) -> LogMaker:
+    """The log begins at 11, with a snapshot there."""
+    made.snapshot()
+    made.roll().batch(config("2"))
+    (made.log / names.segment_name(0)).unlink()
+    (made.log / names.EPOCH_CHECKPOINT).write_bytes(epoch_checkpoint.encode([EpochEntry(3, 11)]))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("log state DIR", "snapshot 11-3 and 1 record"),
+        ("log state DIR --at 11", "snapshot 11-3 and 0 records"),
+        ("log diff DIR 11 12", "set to 2"),
+        ("log history DIR topic orders", "in the snapshot: created with 2 partitions"),
+        ("log verify DIR", "whole"),
+        ("log dump DIR", "Log starting offset: 11"),
+        ("shell DIR -c ls", "topics"),
+        ("info DIR", "start.offset=11, end.offset=12, end.epoch=3"),
+    ],
+)
+def test_a_log_that_begins_with_a_snapshot_answers(
+    kraftctl: Kraftctl, cleaned: LogMaker, question: str, said: str
+) -> None:
+    outcome = kraftctl(*(cleaned.home if word == "DIR" else word for word in question.split()))
+    assert outcome.code == 0, outcome
+    assert said in outcome.out
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["log state DIR --at 10", "log diff DIR 3 12", "shell DIR --at 5 -c ls", "log state DIR --at 2023"],
+)
+def test_what_was_before_the_snapshot_is_one_line_and_exit_1(
+    kraftctl: Kraftctl, cleaned: LogMaker, question: str
+) -> None:
+    words = ["2023-01-01" if word == "2023" else word for word in question.split()]
+    outcome = kraftctl(*(cleaned.home if word == "DIR" else word for word in words))
+    assert (outcome.code, outcome.out) == (1, "")
+    (line,) = outcome.err.splitlines()
+    assert line.startswith(f"kraftctl: {cleaned.home}: the log begins at offset 11, ")
+
+
+def test_a_diff_from_a_snapshot_that_does_not_reach_the_log_is_between_the_two_states(
+    kraftctl: Kraftctl, made: LogMaker
+) -> None:
+    made.snapshot()
+    made.batch(config("2"))
+    made.roll().batch(config("3"))
+    made.snapshot()
+    (made.log / names.segment_name(0)).unlink()
+    (made.log / names.EPOCH_CHECKPOINT).write_bytes(epoch_checkpoint.encode([EpochEntry(3, 12)]))
+    for words in (("11", "13"), ("13", "11")):
+        outcome = kraftctl("log", "diff", made.home, *words, "-o", "json")
+        assert outcome.code == 0, outcome
+        found = json.loads(outcome.out)
+        assert [str(found[side]["offset"]) for side in ("from", "to")] == [*words]
+        assert [change["entity"] for change in found["changes"]] == ["config"]

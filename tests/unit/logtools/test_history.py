@@ -134,7 +134,9 @@ def test_a_log_that_begins_later_begins_with_its_snapshot(tmp_path: Path):
         (11, 3, -1, "partition orders-0 leader moved 2 -> 3"),
     ]
     assert [one.record for one in history.entries] == ["", "PartitionChangeRecord"]
-    assert history.notes == ("the log begins at offset 11; what was before is not here",)
+    assert history.notes == (
+        "the first state is that of the snapshot at offset 11: what was before is not here",
+    )
 
 
 def test_what_the_log_never_speaks_of_is_an_error_with_a_hint(tmp_path: Path):

@@ -13,8 +13,10 @@ from kraftd.replay.cluster_scan import ClusterSurvey, survey_clusters
 from kraftd.replay.errors import ReplayError
 from kraftd.replay.image.fold import fold_task
 from kraftd.replay.image.fold_plan import plan_fold
+from kraftd.types import OffsetAndEpoch
 from tests.fixtures import klog
 from tests.replay.logs import NO_OP, START_MS, leader_change, noops, write_manifest, write_node
+from tests.unit.logtools.logs import write_snapshot
 
 
 def survey(*paths: Path) -> ClusterSurvey:
@@ -114,6 +116,20 @@ def test_the_own_offset_of_a_snapshot_before_the_log_can_be_asked_for(tmp_path: 
     assert (plan.snapshot.offset, plan.start_offset, plan.end_offset) == (3, 3, 3)
     assert plan.status is CommitStatus.COMMITTED
     with pytest.raises(ReplayError, match="holds offsets 5 to 9"):
+        plan_fold(survey(tmp_path), parse_point("4"))
+
+
+def test_a_time_before_the_snapshot_that_a_log_begins_with_has_no_state(tmp_path: Path) -> None:
+    """With records behind the snapshot, and with none yet."""
+    segment = write_node(tmp_path, noops(5, 1, 5), base_offset=5, epochs=((1, 5),), voters=(1,))
+    write_snapshot(segment.parent, OffsetAndEpoch(5, 1), [], START_MS - 10)
+    for _ in range(2):
+        plan = plan_fold(survey(tmp_path), Point("then", time_ms=START_MS - 10))
+        assert (plan.start_offset, plan.end_offset, plan.last_record_at_ms) == (5, 5, START_MS - 10)
+        with pytest.raises(ReplayError, match="node 1's log begins at 5, after that time"):
+            plan_fold(survey(tmp_path), Point("then", time_ms=START_MS - 11))
+        segment.write_bytes(b"")
+    with pytest.raises(ReplayError, match="node 1's log is empty, and begins at offset 5"):
         plan_fold(survey(tmp_path), parse_point("4"))
 
 
