@@ -40,10 +40,10 @@ _SETTINGS = {
 }
 
 AT_ONCE = 1
-"""How many brokers may be hurt together: two of three must be in sync, or nothing is acknowledged."""
+"""How many faults may be under way: two brokers of three must be in sync, or nothing is acknowledged."""
 
-REST_S = (0.0, 12.0)
-"""How long the brokers are left alone after a fault: mostly until all are in sync again, so that now and then
+REST_S = (0.0, 6.0)
+"""How long the brokers are left alone after a fault: often until all are in sync again, so that now and then
 the next one meets what is left of it.
 """
 
@@ -185,6 +185,20 @@ async def restart(brokers: Brokers, scene: Scene) -> None:
     await _end(brokers, scene, signal.SIGKILL, 0.0)
 
 
+async def restart_all(brokers: Brokers, scene: Scene) -> None:
+    """All brokers end together, and start in their own time: whoever led last leads again, unless others may."""
+    number = scene.rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
+    scene.say(f"{number.name} all brokers")
+    async with asyncio.TaskGroup() as tasks:
+        for broker_id in brokers.ids:
+            tasks.create_task(brokers.end(broker_id, number))
+    for broker_id in scene.rng.sample(brokers.ids, len(brokers.ids)):
+        brokers.start(broker_id)
+        await asyncio.sleep(scene.rng.uniform(0, SESSION_S))
+    for broker_id in brokers.ids:
+        await brokers.started(broker_id)
+
+
 async def pause(brokers: Brokers, scene: Scene) -> None:
     """SIGSTOP beyond its session, then SIGCONT: it believes that it leads still."""
     broker_id, length_s = scene.rng.choice(brokers.ids), scene.rng.uniform(*PAUSED_S)
@@ -213,6 +227,7 @@ BROKER_FAULTS: Mapping[str, BrokerFault] = {
     "broker restart": restart,
     "broker pause": pause,
     "broker cut off": cut_off,
+    "restart of all brokers": restart_all,
 }
 
 
