@@ -186,7 +186,7 @@ async def restart(brokers: Brokers, scene: Scene) -> None:
 
 
 async def restart_all(brokers: Brokers, scene: Scene) -> None:
-    """All brokers end together, and start in their own time: whoever led last leads again, unless others may."""
+    """All brokers end together, and start in their own time."""
     number = scene.rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
     scene.say(f"{number.name} all brokers")
     async with asyncio.TaskGroup() as tasks:
