@@ -102,7 +102,6 @@ class Brokers:
                     self._asked |= dict.fromkeys(self.ids, signal.SIGKILL)
                     self.cluster.close()
         finally:
-            self.cluster.close()
             self._threads.shutdown()
 
     def start(self, broker_id: NodeId) -> None:
