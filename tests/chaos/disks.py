@@ -8,6 +8,7 @@ A tmpfs forgets nothing when a process is killed, so what a power cut takes is n
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -39,17 +40,32 @@ class Disk:
         return self._filler.exists() or time.monotonic() - self._freed_at_s < NOTICE_S
 
     def fill(self, pages_left: int) -> None:
-        """Leave so many pages: a write may still succeed, succeed in part, or fail."""
+        """Leave so many pages: a write may still succeed, succeed in part, or fail.
+
+        The node may take some of what was free between the question and the answer: then it is asked again.
+        """
         with self._filler.open("wb") as file:
-            free_bytes = os.statvfs(self.path).f_bavail * PAGE_BYTES
-            taken_bytes = free_bytes - pages_left * PAGE_BYTES
-            if taken_bytes > 0:
-                os.posix_fallocate(file.fileno(), 0, taken_bytes)
+            is_full = False
+            while not is_full:
+                free_bytes = os.statvfs(self.path).f_bavail * PAGE_BYTES
+                taken_bytes = free_bytes - pages_left * PAGE_BYTES
+                is_full = taken_bytes <= 0 or _takes(file.fileno(), taken_bytes)
 
     def free(self) -> None:
         """Give the room back."""
         self._filler.unlink(missing_ok=True)
         self._freed_at_s = time.monotonic()
+
+
+def _takes(descriptor: int, count_bytes: int) -> bool:
+    """Give so many bytes to an empty file; whether there were so many."""
+    try:
+        os.posix_fallocate(descriptor, 0, count_bytes)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return False
+    return True
 
 
 @contextlib.contextmanager
