@@ -1,6 +1,7 @@
 """Disks that can be full: they are, they have room again, and they leave nothing behind but what is kept."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,25 @@ def test_a_disk_is_full_and_has_room_again(tmp_path: Path, is_kept: bool) -> Non
     assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
     kept = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
     assert kept == (["disk-1", "disk-1/data", "disk-1/data/log", "disk-2"] if is_kept else [])
+
+
+def test_a_disk_is_filled_though_its_node_writes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with small_disks(tmp_path, (1,), 1, lambda: False) as (disks, why):
+        if why:
+            return
+        statvfs, log = os.statvfs, disks[1].path / "log"
+
+        def stale(path: Path) -> os.statvfs_result:
+            told = statvfs(path)
+            if not log.exists():
+                log.write_bytes(bytes(PAGE_BYTES))
+            return told
+
+        monkeypatch.setattr(os, "statvfs", stale)
+        disks[1].fill(pages_left=0)
+        assert statvfs(disks[1].path).f_bavail == 0
 
 
 def test_where_nothing_can_be_mounted_there_is_a_reason_and_no_disk(
