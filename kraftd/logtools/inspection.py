@@ -9,7 +9,8 @@ Takes no lock and creates no file. While a node is running in the directory, its
 unfinished; they are reported as torn, which is no problem.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,14 +18,17 @@ import msgspec
 from kraftd.errors import KraftdError, MalformedError, StorageError
 from kraftd.records import meta_properties, names, partition_metadata
 from kraftd.records.meta_properties import MetaProperties
+from kraftd.records.snapshot import SnapshotDecoder
 from kraftd.storage.bootstrap import read_bootstrap
 from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import judge_election
-from kraftd.storage.filesystem import FileSystem
+from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log
 from kraftd.storage.presence import lost_log
 from kraftd.storage.sidecar import SidecarState, read_sidecar
 from kraftd.types import METADATA_TOPIC_ID, Election, Epoch, EpochEntry, Offset, OffsetAndEpoch, uuid_text
+
+_PIECE_BYTES = 1 << 20
 
 
 class SegmentFacts(msgspec.Struct, frozen=True):
@@ -190,12 +194,23 @@ class _Inspector:
             )
 
     def _at_start(self, start_offset: Offset, snapshots: Sequence[OffsetAndEpoch]) -> None:
-        covered = any(snapshot_id.offset >= start_offset for snapshot_id in snapshots)
-        if start_offset > 0 and not covered:
-            self._problems.append(
-                f"{self._log_path}: begins at offset {start_offset}, and no snapshot holds the state "
-                "before it: restore the snapshot, or format the directory anew"
-            )
+        """Look for the newest whole snapshot that a log above 0 goes on from."""
+        if start_offset == 0:
+            return
+        damaged = list[str]()
+        for snapshot_id in reversed(snapshots):
+            if snapshot_id.offset < start_offset:
+                continue
+            damage = _snapshot_damage(self._disk, self._log_path / names.snapshot_name(snapshot_id))
+            if not damage:
+                self._notes += [f"{text}; an older one is whole" for text in damaged]
+                return
+            damaged.append(damage)
+        self._problems += damaged
+        self._problems.append(
+            f"{self._log_path}: begins at offset {start_offset}, and no snapshot holds the state "
+            "before it: restore the snapshot, or format the directory anew"
+        )
 
     def _snapshots(self) -> tuple[OffsetAndEpoch, ...]:
         found = []
@@ -208,6 +223,30 @@ class _Inspector:
             if snapshot_id is not None and not name.endswith(names.DELETED):
                 found.append(snapshot_id)
         return tuple(sorted(found, key=lambda snapshot_id: snapshot_id.log_order))
+
+
+def _snapshot_damage(disk: Disk, path: Path) -> str:
+    """Why a snapshot is not whole; empty if it is."""
+    snapshot_id = names.parse_snapshot_name(path.name)
+    decoder = SnapshotDecoder(str(path), snapshot_id.epoch if snapshot_id is not None else None)
+    try:
+        for piece in _pieces(disk, path):
+            deque(decoder.feed(piece), maxlen=0)
+        decoder.finish()
+    except (MalformedError, StorageError) as error:
+        return str(error)
+    return ""
+
+
+def _pieces(disk: Disk, path: Path) -> Iterator[bytes]:
+    handle = disk.open(path, Access.READ)
+    try:
+        position = 0
+        while piece := disk.read(handle, _PIECE_BYTES, position, path):
+            yield piece
+            position += len(piece)
+    finally:
+        disk.close(handle)
 
 
 def _end_epoch(log: Log, snapshots: Sequence[OffsetAndEpoch]) -> Epoch:

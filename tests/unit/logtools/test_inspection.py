@@ -8,8 +8,9 @@ import pytest
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.records.batch import scan
 from kraftd.storage import Disk, Log, NodeDirectory, OsFileSystem, format_directory
-from kraftd.types import Election, HealthKind, ReplicaKey
+from kraftd.types import Election, HealthKind, OffsetAndEpoch, ReplicaKey
 from tests.fixtures import clusters, klog
+from tests.unit.logtools.logs import write_snapshot
 from tests.unit.storage.batches import run_of
 
 FS = OsFileSystem()
@@ -110,8 +111,19 @@ def test_a_log_without_its_beginning_needs_a_snapshot(tmp_path: Path) -> None:
     (path / "00000000000000000005.log").write_bytes(b"".join(run_of(5, 8, epoch=0)))
     (problem,) = inspect_directory(FS, tmp_path).problems
     assert "begins at offset 5, and no snapshot holds the state before it" in problem
-    (path / "00000000000000000006-0000000000.checkpoint").write_bytes(b"")
+    snapshot = write_snapshot(path, OffsetAndEpoch(6, 0), [], 1)
     assert inspect_directory(FS, tmp_path).problems == ()
+    newer = path / "00000000000000000007-0000000000.checkpoint"
+    newer.write_bytes(b"")
+    facts = inspect_directory(FS, tmp_path)
+    assert facts.problems == ()
+    assert f"{newer}: is empty, so it is no snapshot; an older one is whole" in facts.notes
+    snapshot.write_bytes(snapshot.read_bytes()[:-1])
+    empty, cut, missing = inspect_directory(FS, tmp_path).problems
+    assert empty == f"{newer}: is empty, so it is no snapshot"
+    assert cut.startswith(f"{snapshot} at byte ")
+    assert "bytes into a batch" in cut
+    assert "begins at offset 5, and no snapshot holds the state before it" in missing
 
 
 def test_a_folder_of_nodes_is_not_taken_for_a_member_that_never_started(tmp_path: Path) -> None:
