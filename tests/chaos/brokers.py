@@ -29,14 +29,20 @@ from tests.chaos.quorum import NODES, PORT_TAKEN, Quorum
 from tests.interop.peer import Kafka
 from tests.process.cluster import TimeoutWaitingError
 
-SESSION_S = 4.0
+SESSION_S = 3.0
 """A session that ends soon, so that brokers are fenced often."""
+
+CONTROLLERS_GAP_S = (1.0, 8.0)
+"""Pause between faults of the controllers. A new active controller starts every session anew, as in Kafka:
+if none led for longer than a session, no broker would be fenced, and none that was killed could come back.
+"""
 
 CONTROLLER_SETTINGS = {"broker.session.timeout.ms": f"{SESSION_S * 1000:.0f}"}
 _SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": f"{SESSION_S * 1000:.0f}",
     "auto.create.topics.enable": "false",
+    "initial.broker.registration.timeout.ms": "600000",
 }
 
 AT_ONCE = 1

@@ -254,11 +254,12 @@ class Nemesis:
         problems: Sequence[str],
         *,
         at_once: int = AT_ONCE,
+        gap_s: tuple[float, float] = GAP_S,
     ) -> None:
         """`problems` are what is found wrong meanwhile, by whomever."""
         self.counts: Counter[str] = Counter()
         self._faults, self._random, self._problems = faults, rng, problems
-        self._at_once = at_once
+        self._at_once, self._gap_s = at_once, gap_s
 
     async def run(self, seconds: float, rounds: int) -> None:
         """Cause faults for so long, and until each kind came so often; at the end every fault is undone.
@@ -277,7 +278,7 @@ class Nemesis:
                 left -= 1
                 deck = deck or self._random.sample(list(self._faults), len(self._faults))
                 tasks.create_task(self._do(deck.pop(), free))
-                await asyncio.sleep(self._random.uniform(*GAP_S))
+                await asyncio.sleep(self._random.uniform(*self._gap_s))
 
     async def _do(self, kind: str, free: asyncio.Semaphore) -> None:
         try:

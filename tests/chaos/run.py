@@ -28,10 +28,10 @@ import uvloop
 from kraftd.protocol.messages import DescribeNodeResponse
 from kraftd.types import NodeId, Offset
 from tests import commands
-from tests.chaos.brokers import BROKER_FAULTS, CONTROLLER_SETTINGS, specs_of
+from tests.chaos.brokers import BROKER_FAULTS, CONTROLLER_SETTINGS, CONTROLLERS_GAP_S, specs_of
 from tests.chaos.clients import Crowd, History
 from tests.chaos.disks import Disk, small_disks
-from tests.chaos.nemesis import FAULTS, Nemesis, faults_of
+from tests.chaos.nemesis import FAULTS, GAP_S, Nemesis, faults_of
 from tests.chaos.quorum import NODES, Quorum
 from tests.chaos.verdict import complaints, readable
 from tests.chaos.with_brokers import BrokerReport, WithBrokers
@@ -57,7 +57,7 @@ DISK_MEBIBYTES_A_MINUTE = 16
 """A log grows by 4 MiB a minute; nothing is removed from it."""
 
 MINUTE_S = 60.0
-ROUNDS, BROKER_ROUNDS = 3, 1
+ROUNDS, ROUNDS_WITH_BROKERS = 3, 1
 """A run of a minute or more has each kind of fault so often, even if a slow machine takes longer for it."""
 
 BEGIN_S = 30.0
@@ -173,7 +173,8 @@ class Run:
         )
         rng = random.Random(self._random.random())
         faults = faults_of(quorum, rng, self.say, [kind for kind in self._kinds if kind in FAULTS])
-        nemesis = Nemesis(faults, rng, quorum.problems)
+        gap_s = CONTROLLERS_GAP_S if self._brokers else GAP_S
+        nemesis = Nemesis(faults, rng, quorum.problems, gap_s=gap_s)
         share = BESIDE_BROKERS if self._brokers else 1.0
         crowd = Crowd(quorum.ports, history, share * RATE, random.Random(self._random.random()))
         beside = self._with_brokers(quorum) if self._brokers else None
@@ -192,9 +193,10 @@ class Run:
             history.longest_silence_s = 0.0
             async with asyncio.TaskGroup() as hurting:
                 is_long = self.seconds >= MINUTE_S
-                hurting.create_task(nemesis.run(self.seconds, ROUNDS if is_long else 0))
+                rounds = (ROUNDS_WITH_BROKERS if beside else ROUNDS) if is_long else 0
+                hurting.create_task(nemesis.run(self.seconds, rounds))
                 if beside:
-                    hurting.create_task(beside.nemesis.run(self.seconds, BROKER_ROUNDS if is_long else 0))
+                    hurting.create_task(beside.nemesis.run(self.seconds, rounds))
             seconds = time.monotonic() - began_s
             during = history.operations[before:]
             self.say("every fault is undone")
