@@ -21,6 +21,7 @@ def is_on_kraftd(request: pytest.FixtureRequest) -> None:
         pytest.skip("Kafka's controllers have no proxies between them")
 
 
+@pytest.mark.timeout(1_200)
 def test_nothing_acknowledged_is_lost_and_everybody_comes_back(
     kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
