@@ -40,6 +40,7 @@ Where things happen:
     a record changes the image             metadata/parts/, a module for each kind of entity
     an API is decided                      controller/admin_apis.py: a line for each, which names its module
     a torn end is cut                      storage/recovery.py; found by storage/log_scan.py
+    a snapshot is written                  runtime/snapshotter.py; raft/snapshot_points.py says where
     a fault hurts simulated nodes          tests/sim/fault_*.py
 
 Good first reads: `raft/events.py` and `raft/effects.py` (between decisions and I/O), `raft/__init__.py` and
@@ -54,7 +55,7 @@ with what happens and when, in `tests/conformance/behaviours.toml`. Q-07 and its
 code: their entries there say what kraftd does instead.
 
 The rules; they stand here alone. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too.
-D-19 to D-34 are kept for snapshots, changes of the voters and repair, which are not here yet.
+D-21 to D-34 are kept for loading, cleaning, changes of the voters and repair, which are not here yet.
 
     D-01  Two clocks: deadlines read the monotonic one, record timestamps the wall; the next deadline always
           lies ahead; a stalled loop gets one more turn before it accuses the leader.
@@ -89,6 +90,11 @@ D-19 to D-34 are kept for snapshots, changes of the voters and repair, which are
           nobody expects ends the process, unless D-14 or D-35 say what it costs.
     D-18  Whole committed batches are applied, in order, and what raises there ends the process; a node leads
           only past its own first record; the image's hash is a sum kept as it changes.
+    D-19  Where a snapshot is made is a function of the log: the end of the batch, outside a transaction, at
+          which the bytes or the time since the last one are reached. The voters write one after the other,
+          the leader last; a point that is overtaken is dropped. Files of one id are equal, byte for byte.
+    D-20  A snapshot counts once it was read back and proved, synced, renamed, and its directory synced; until
+          then it promises nothing. What fails of it costs the snapshot, with an alarm, never the process.
     D-35  What grows with partitions is decided in slices, some ten milliseconds each, and the record that
           says "done" is the last. What raises leaves out the one partition or broker that it was about; it is
           repeated, and an alarm until it succeeds.
@@ -107,6 +113,6 @@ within a millisecond, with the next records if there are any, not with their nex
 leadership can be handed to a named voter (D-09); a wiped or restored voter is recognised before it can vote
 a second time (D-06); `kraftctl` refuses config names that no broker knows.
 
-Not here yet: snapshots and log truncation by them, changing voters, ACLs, quotas, SCRAM credentials,
-delegation tokens, feature updates, TLS.
+Not here yet: loading snapshots and cleaning the log by them, changing voters, ACLs, quotas, SCRAM
+credentials, delegation tokens, feature updates, TLS.
 """

@@ -9,8 +9,8 @@ Schema of `status`: cluster_id (text or null), leader_id, leader_epoch, high_wat
     A node: node_id (-1 unknown), endpoint, reachable, error (text or null), and, null where it did not
     answer: role, voter, epoch, leader_id, voted_id, log_start_offset, log_end_offset, log_end_epoch,
     flushed_offset, high_watermark, applied_offset, lag, whole, alarms, troubles (what the table notes),
-    no_leader_reason, last_contact_ms, election_attempts, image_hash, metadata_version, directory_id,
-    software, uptime_ms.
+    no_leader_reason, last_contact_ms, election_attempts, snapshot_offset, snapshot_bytes, snapshot_age_ms
+    (of its newest snapshot; -1 without one), image_hash, metadata_version, directory_id, software, uptime_ms.
     Of brokers and topics, in the newest image that answered (null if none did): active_brokers,
     fenced_brokers, stopping_brokers, topics, partitions, offline_partitions (numbers), fenced_broker_ids and
     offline_partition_names (the first 16).
@@ -230,6 +230,9 @@ _OWN_VIEW: Mapping[str, str] = {
     "no_leader_reason": "why_not_following",
     "last_contact_ms": "last_contact_ms",
     "election_attempts": "election_attempts",
+    "snapshot_offset": "snapshot_offset",
+    "snapshot_bytes": "snapshot_bytes",
+    "snapshot_age_ms": "snapshot_age_ms",
     "image_hash": "image_hash",
     "metadata_version": "metadata_version",
     "directory_id": "",

@@ -18,12 +18,14 @@ is all that other packages use. A module imports from its own line and from thos
     peers  rejoin                          who each id belongs to; whether we may vote
     accumulator  reads  request_manager    appends, linearizable reads and requests under way
     epoch_states                           the states as values, and the table of transitions
+    snapshot_points                        where in the log snapshots are made, and who writes one when
     events  effects  timing  voters        the values that go in and out; configuration; who votes (one owner)
 """
 
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX, TAIL_BYTES_MAX
 from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
+from kraftd.raft.snapshot_points import SnapshotPoint, SnapshotPoints, write_delay_ms
 from kraftd.raft.status import ROLES, PeerStatus, QuorumStatus
 from kraftd.raft.timing import MIN_LEADER_MS, RandomSource, Timing
 from kraftd.raft.voters import Voter, VoterSet
@@ -38,8 +40,11 @@ __all__ = [
     "RaftNode",
     "RandomSource",
     "TAIL_BYTES_MAX",
+    "SnapshotPoint",
+    "SnapshotPoints",
     "StateHealth",
     "Timing",
     "Voter",
     "VoterSet",
+    "write_delay_ms",
 ]

@@ -9,7 +9,7 @@ Invariants:
     The generation rises with every truncation; a completion of an older one says nothing (D-03).
     One flush runs at a time, and each covers everything appended before it began: that is the group commit.
 
-Differs: there are no snapshots yet. A fetch from before the log's start is answered with OFFSET_OUT_OF_RANGE,
+Differs: snapshots are not sent yet. A fetch from before the log's start is answered with OFFSET_OUT_OF_RANGE,
 where Kafka's leader names the snapshot to load.
 
 `EpochCache` mirrors `leader-epoch-checkpoint`. It answers the leader's question on every fetch, whether a

@@ -21,3 +21,5 @@ class CommittedBatch(msgspec.Struct, frozen=True):
     epoch: Epoch
     timestamp_ms: int
     records: Sequence[bytes]
+    size_bytes: int = 0
+    """How long it is in the log."""

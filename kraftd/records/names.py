@@ -27,6 +27,7 @@ SIDECAR = "kraftd.state"
 LOG_DIRECTORY = "__cluster_metadata-0"
 LOG = ".log"
 DELETED = ".deleted"
+PART = ".part"
 
 
 class ExportKind(StrEnum):

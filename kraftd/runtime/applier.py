@@ -54,7 +54,9 @@ class Applier(TurnTask):
         observe: Callable[[str, int, int, int], None],
         *,
         clock_ns: Callable[[], int],
+        applied: Callable[[CommittedBatch], None] = lambda _: None,
     ) -> None:
+        """Begin before the first batch; `applied` is shown each batch after the state machine was."""
         self.applied_offset: Offset = 0
         self.applied_timestamp_ms = -1
         self.stuck_reason = ""
@@ -65,6 +67,7 @@ class Applier(TurnTask):
         self._driver = driver
         self._observe = observe
         self._clock_ns = clock_ns
+        self._applied = applied
         self._target: Offset = 0
         self._is_reading = False
         self._spent_turn = -1
@@ -115,6 +118,7 @@ class Applier(TurnTask):
                 self._state_machine.apply(batch)
                 self.applied_offset = batch.end_offset
                 self.applied_timestamp_ms = batch.timestamp_ms
+                self._applied(batch)
         return before < self.applied_offset < self._target
 
     def _cold_read(self, batches: list[CommittedBatch]) -> None:

@@ -45,6 +45,7 @@ class CommittedLog:
                 epoch=view.epoch,
                 timestamp_ms=view.max_timestamp,
                 records=() if view.is_control else take_values(view.base_offset) or view.values(),
+                size_bytes=view.size_bytes,
             )
             for view in views
         ]

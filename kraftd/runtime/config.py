@@ -27,13 +27,11 @@ ENVIRONMENT_PREFIX = "KRAFTD_"
 _OTHER_VARIABLES = frozenset({"KRAFTD_BOOTSTRAP", "KRAFTD_KLOGS"})
 """Variables of our tools that look like keys and are none."""
 
-_OF_SNAPSHOTS = (
+_OF_CLEANING = (
     "metadata.max.retention.bytes",
     "metadata.max.retention.ms",
-    "metadata.log.max.record.bytes.between.snapshots",
-    "metadata.log.max.snapshot.interval.ms",
 )
-"""Checked, so that a mistake shows, and not used: there are no snapshots yet."""
+"""Checked, so that a mistake shows, and not used: nothing is cleaned yet."""
 
 _UNSPECIFIED_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, never bound
 LOOPBACK = "127.0.0.1"
@@ -55,10 +53,14 @@ class QuorumTiming(msgspec.Struct, frozen=True):
 
 
 class LogLimits(msgspec.Struct, frozen=True):
-    """When the metadata log rolls."""
+    """When the metadata log rolls, and when a snapshot of it is made."""
 
     segment_bytes: int
     segment_ms: int
+    snapshot_bytes: int = 20 << 20
+    """Of batches between two snapshots."""
+    snapshot_interval_ms: int = 3_600_000
+    """Between two snapshots, by the timestamps of batches; 0 for any time."""
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -467,9 +469,14 @@ def _read_log_limits(reader: _Reader) -> LogLimits:
             f"metadata.log.segment.bytes: {segment_bytes} is below {segment_bytes_min}, "
             "metadata.log.segment.min.bytes"
         )
-    for key in _OF_SNAPSHOTS:
+    for key in _OF_CLEANING:
         reader.integer(key)
-    return LogLimits(segment_bytes=segment_bytes, segment_ms=reader.integer("metadata.log.segment.ms"))
+    return LogLimits(
+        segment_bytes=segment_bytes,
+        segment_ms=reader.integer("metadata.log.segment.ms"),
+        snapshot_bytes=reader.integer("metadata.log.max.record.bytes.between.snapshots"),
+        snapshot_interval_ms=reader.integer("metadata.log.max.snapshot.interval.ms"),
+    )
 
 
 def _parse_servers(text: str) -> list[Endpoint]:

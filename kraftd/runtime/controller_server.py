@@ -40,6 +40,8 @@ from kraftd.raft import (
     OpenedLog,
     RaftNode,
     RandomSource,
+    SnapshotPoint,
+    SnapshotPoints,
     StateHealth,
     Timing,
     Voter,
@@ -64,6 +66,7 @@ from kraftd.runtime.observability import ControllerLog, Logger, RaftNoticeLogger
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.registration_manager import RegistrationManager
 from kraftd.runtime.request_router import Requester, RequestRouter
+from kraftd.runtime.snapshotter import Snapshotter
 from kraftd.runtime.store import DirectoryStore
 from kraftd.runtime.unregistered_brokers import UnregisteredBrokers
 from kraftd.runtime.worker import Worker
@@ -123,7 +126,8 @@ class ControllerServer(RaftListener, NoticeLogger):
         self.raft_node = _raft_node_of(config, directory, self.advertised, environment)
         self.network.attach(self.server, self.peer_connections, self.raft_node)
         self.metrics = RaftMetrics(started_at.mono_ms)
-        self.workers = environment.worker("kraftd-flush"), environment.worker("kraftd-read")
+        threads = ("kraftd-flush", "kraftd-read", "kraftd-snapshot")
+        self.workers = tuple(environment.worker(name) for name in threads)
         self.store = DirectoryStore(
             directory,
             driver,
@@ -136,7 +140,16 @@ class ControllerServer(RaftListener, NoticeLogger):
         self.controller = controller = _controller_of(config, directory, self.advertised)
         clock_ns, observe = environment.clock_ns, controller.event_statistics.observe
         committed_log = CommittedLog(self.raft_node, self.store)
-        self.applier = Applier(config.node_id, controller, committed_log, driver, observe, clock_ns=clock_ns)
+        self.snapshotter = self._make_snapshotter(clock_ns)
+        self.applier = Applier(
+            config.node_id,
+            controller,
+            committed_log,
+            driver,
+            observe,
+            clock_ns=clock_ns,
+            applied=self.snapshotter.applied,
+        )
         self.apis = ControllerApis(
             driver,
             controller,
@@ -182,12 +195,30 @@ class ControllerServer(RaftListener, NoticeLogger):
             nonce=environment.nonce,
         )
 
+    def _make_snapshotter(self, clock_ns: Callable[[], int]) -> Snapshotter:
+        config, newest = self._config, self._directory.newest_snapshot()
+        last = None if newest is None else SnapshotPoint(newest.id, newest.last_contained_timestamp_ms)
+        return Snapshotter(
+            SnapshotPoints(config.log.snapshot_bytes, config.log.snapshot_interval_ms, last),
+            newest,
+            me=config.node_id,
+            voter_ids=tuple(config.voters),
+            is_leader=lambda: self.raft_node.is_leader,
+            image=lambda: self.controller.image,
+            open_writer=self._directory.snapshot_writer,
+            worker=self.workers[-1],
+            driver=self.driver,
+            clock_ns=clock_ns,
+            logger=self._logger,
+        )
+
     def _make_status(self, started_at: Now) -> NodeStatus:
         return NodeStatus(
             _info_of(self._config, self._directory, started_at),
             raft_node=self.raft_node,
             controller=self.controller,
             applier=self.applier,
+            snapshotter=self.snapshotter,
             store=self.store,
             peer_connections=self.peer_connections,
             server=self.server,
@@ -222,7 +253,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             self.raft_node,
             self.make_executor(),
             before=[self.server, self.apis],
-            after=[self.applier, self.store, self.guard],
+            after=[self.applier, self.store, self.guard, self.snapshotter],
         )
 
     def make_executor(self) -> EffectExecutor:
@@ -242,6 +273,7 @@ class ControllerServer(RaftListener, NoticeLogger):
         for worker in self.workers:
             worker.drain()
             worker.stop()
+        self.snapshotter.stop()
 
     def _end_turn(self) -> None:
         """Write to the sockets first: the flush thread starts when the loop goes to sleep."""

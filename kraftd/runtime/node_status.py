@@ -30,6 +30,7 @@ from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.health_checks import HealthInput
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.sample import Sample
+from kraftd.runtime.snapshotter import Snapshotter
 from kraftd.runtime.store import DirectoryStore
 from kraftd.types import ZERO_UUID, NodeId, Now, Uuid, uuid_text
 
@@ -56,6 +57,7 @@ class NodeStatus:
         raft_node: RaftNode,
         controller: QuorumController,
         applier: Applier,
+        snapshotter: Snapshotter,
         store: DirectoryStore,
         peer_connections: PeerConnections,
         server: Server,
@@ -66,6 +68,7 @@ class NodeStatus:
         self._raft_node = raft_node
         self._controller = controller
         self._applier = applier
+        self._snapshotter = snapshotter
         self._store = store
         self._peer_connections = peer_connections
         self._server = server
@@ -77,7 +80,7 @@ class NodeStatus:
         """This node's own view, for `kraftctl status`."""
         view = self._raft_node.describe(now)
         level = self._controller.image.metadata_version
-        cluster = summary_of(self._controller.image)
+        cluster, newest = summary_of(self._controller.image), self._snapshotter.newest
         return DescribeNodeResponse(
             error_code=ErrorCode.NONE,
             cluster_id=self._info.cluster_id,
@@ -113,6 +116,9 @@ class NodeStatus:
             partition_count=cluster.partitions,
             offline_partition_count=cluster.offline_partitions,
             offline_partitions=some_offline_partitions(self._controller.image, limits.IN_TROUBLE_MAX),
+            snapshot_offset=-1 if newest is None else newest.id.offset,
+            snapshot_bytes=-1 if newest is None else newest.size_bytes,
+            snapshot_age_ms=self._snapshot_age_ms(now),
         )
 
     def health_input(self, now: Now) -> HealthInput:
@@ -180,7 +186,31 @@ class NodeStatus:
         yield from controller_samples(self._controller, now)
         yield from self._events.samples()
         yield from self._log_samples(now)
+        yield from self._snapshot_samples(now)
         yield from self._process_samples()
+
+    def _snapshot_samples(self, now: Now) -> Iterator[Sample]:
+        """Kafka's SnapshotEmitterMetrics, and which one it is; 0 and -1 while there is none."""
+        prefix, newest = "kafka_server_snapshotemitter_latestsnapshotgenerated", self._snapshotter.newest
+        yield Sample(
+            prefix + "bytes",
+            "Size of the newest snapshot, in bytes.",
+            0 if newest is None else newest.size_bytes,
+        )
+        yield Sample(
+            prefix + "agems",
+            "How old the newest record in it is, in milliseconds; -1 without a snapshot.",
+            self._snapshot_age_ms(now),
+        )
+        yield Sample(
+            "kraftd_snapshot_offset",
+            "The offset up to which the newest snapshot has the log; -1 without one.",
+            -1 if newest is None else newest.id.offset,
+        )
+
+    def _snapshot_age_ms(self, now: Now) -> int:
+        newest = self._snapshotter.newest
+        return -1 if newest is None else max(now.wall_ms - newest.last_contained_timestamp_ms, 0)
 
     def _log_samples(self, now: Now) -> Iterator[Sample]:
         prefix = "kafka_controller_kafkacontroller_"
@@ -244,7 +274,7 @@ class NodeStatus:
 
     def _alarms(self, view: QuorumStatus) -> tuple[str, ...]:
         stuck = self._applier.stuck_reason
-        alarms = (*view.alarms, *self._controller.alarms)
+        alarms = (*view.alarms, *self._controller.alarms, *self._snapshotter.alarms)
         return (*alarms, f"apply_stuck: {stuck}") if stuck else alarms
 
     def _peers(self, view: QuorumStatus) -> Iterator[DescribeNodeResponsePeer]:

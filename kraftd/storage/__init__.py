@@ -2,9 +2,9 @@
 
 Synchronous and free of threads; the disk is reached by one interface, `FileSystem`. A daemon enters by
 `NodeDirectory.open`; tools by `format_directory` and `forget_peers`, and, only to look, by
-`Log.open(…, read_only=True)`, `read_sidecar`, `read_bootstrap`, `judge_election` and `lost_log`. Three values
-leave the loop's thread: a `FlushJob`, a `ReaderView` and a `PresenceCheck`. A module imports from its own
-line and from those below it:
+`Log.open(…, read_only=True)`, `read_sidecar`, `read_bootstrap`, `judge_election` and `lost_log`. Four values
+leave the loop's thread: a `FlushJob`, a `ReaderView`, a `PresenceCheck` and a `SnapshotWriter`. A module
+imports from its own line and from those below it:
 
     formatting  forgetting          before the first start; making stopped nodes forget the other voters
     node_directory                  all that one node keeps on disk; opened in the order that keeps promises
@@ -12,6 +12,7 @@ line and from those below it:
     log                             the log: appended to, flushed, truncated, read by offset
     recovery  log_scan  log_reader  a start: torn ends cut, damage told from them; batches read back
     election_store  presence        `quorum-state`; is the directory still ours
+    snapshots                       a snapshot written, proved and named; what a crash leaves of one
     sidecar  flush                  `kraftd.state`, what has no place in Kafka's files; a flush as a value
     epoch_checkpoint  bootstrap     `leader-epoch-checkpoint`; what a new cluster begins with
     batch_scanner                   the sound batches of a segment

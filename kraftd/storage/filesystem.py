@@ -62,6 +62,9 @@ class FileSystem(Protocol):
     def ftruncate(self, handle: int, size_bytes: int, /) -> None:
         """Cut the file, or lengthen it with zeros."""
 
+    def make_read_only(self, handle: int, /) -> None:
+        """Take from everybody the right to write to the file."""
+
     def drop_cache(self, handle: int, /) -> None:
         """Drop the clean cached pages of a file, so that the next read comes from the disk (D-04)."""
 
@@ -118,6 +121,10 @@ class OsFileSystem:
     def size(self, handle: int) -> int:
         """Ask the file itself."""
         return os.fstat(handle).st_size
+
+    def make_read_only(self, handle: int) -> None:
+        """Only programs are kept from it that do not run as root."""
+        os.fchmod(handle, 0o444)
 
     def drop_cache(self, handle: int) -> None:
         """`POSIX_FADV_DONTNEED`: pages that are dirty stay.

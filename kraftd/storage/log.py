@@ -55,7 +55,7 @@ All methods are called from the one loop. Two values leave it: a `FlushJob` runs
 Follows: LOG-01 to LOG-18.
 Differs: a gap between the log and an appended batch is refused (Q-07). A bad batch in the middle is kept
 as damage and does not silently shorten the log (Q-16). A group of batches may be split over two segments.
-Retention and snapshots are not here yet.
+Retention is not here yet, and snapshots are beside the log (`snapshots`).
 """
 
 from collections.abc import Sequence

@@ -37,7 +37,8 @@ from kraftd.storage.opening import (
 )
 from kraftd.storage.presence import PresenceCheck, lost_log
 from kraftd.storage.sidecar import Sidecar, bounded, read_sidecar, remember_peer
-from kraftd.types import Election, HealthKind, NodeId, PeerIdentity, Uuid
+from kraftd.storage.snapshots import SnapshotInfo, SnapshotWriter, newest_snapshot, remove_leftovers
+from kraftd.types import Election, HealthKind, NodeId, OffsetAndEpoch, PeerIdentity, Uuid
 
 
 class NodeDirectory:
@@ -132,6 +133,9 @@ class NodeDirectory:
             undo.callback(log.abandon)
             if log.start_offset > 0:
                 raise StorageError(_missing_prefix_text(log_path, log.start_offset))
+            removed = remove_leftovers(disk, log_path)
+            if removed:
+                warnings.append(f"{log_path}: removed what promised nothing: {', '.join(removed)}")
             elections = ElectionStore(
                 disk, log_path, sidecar, finding.checksum, version=quorum_state_version, voter_ids=voter_ids
             )
@@ -220,6 +224,16 @@ class NodeDirectory:
     def bootstrap_records(self) -> tuple[bytes, ...]:
         """Return the framed records that a new cluster begins with; none if there is no such file."""
         return read_bootstrap(self.disk, self.path / names.BOOTSTRAP_CHECKPOINT) or ()
+
+    # -- snapshots -----------------------------------------------------------------------------
+
+    def newest_snapshot(self) -> SnapshotInfo | None:
+        """Return the newest snapshot whose header can be read, None if there is none."""
+        return newest_snapshot(self.disk, self.path / names.LOG_DIRECTORY)
+
+    def snapshot_writer(self, snapshot_id: OffsetAndEpoch) -> SnapshotWriter:
+        """Return what writes a snapshot, in a thread."""
+        return SnapshotWriter(self.disk, self.path / names.LOG_DIRECTORY, snapshot_id)
 
     # -- barriers ------------------------------------------------------------------------------
 

@@ -25,9 +25,9 @@ from kraftd.errors import KraftdError, StorageError
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.records.batch import scan
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure
-from kraftd.types import Election, HealthKind, PeerIdentity, ReplicaKey
+from kraftd.types import Election, HealthKind, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests import commands
-from tests.crash.promises import HOME, Ids, format_home, open_home
+from tests.crash.promises import HOME, Ids, format_home, open_home, snapshot_of
 from tests.crash.structures import Structure, structures
 from tests.sim.filesystem import SECTOR_BYTES, SimFileSystem
 from tests.unit.storage.batches import batch
@@ -175,6 +175,8 @@ def base_of(name: str) -> Base:
             node.remember_peer(PeerIdentity(3, b"3" * 16, 7, b"t" * 16))
         _append(node, log, epoch, count)
         node.log.flush()
+        if epoch >= 3:
+            _freeze(node, OffsetAndEpoch(len(log), epoch))
     node.log.flush()  # of nothing new: the recovery point becomes durable
     flushed = len(log)
     if name == "killed":
@@ -206,6 +208,12 @@ def _append(node: NodeDirectory, log: list[bytes], epoch: int, count: int) -> No
         data = batch(len(log), epoch, size_bytes=500 + 40 * (len(log) % 7))
         node.log.append((data,), len(log), len(log) + 1)
         log.append(data)
+
+
+def _freeze(node: NodeDirectory, snapshot_id: OffsetAndEpoch) -> None:
+    writer = node.snapshot_writer(snapshot_id)
+    writer.append(snapshot_of(snapshot_id))
+    writer.freeze()
 
 
 def cells(base: Base, beginning: str = "", every: int = 1) -> Iterator[Cell]:
@@ -295,6 +303,9 @@ def _of_start(base: Base, node: NodeDirectory) -> Verdict:
 
 
 def _of_promises(base: Base, node: NodeDirectory) -> Verdict:
+    newest = node.newest_snapshot()
+    if newest is not None and newest.last_contained_timestamp_ms != newest.id.offset:
+        return Verdict("", f"believes in a snapshot that nobody wrote: {newest}")
     if node.uninitialized:
         return Verdict("", "believes to be new")
     if node.start_counter <= base.start_counter:

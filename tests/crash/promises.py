@@ -20,9 +20,10 @@ from kraftd.errors import KraftdError
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.records import epoch_checkpoint, names
 from kraftd.records.batch import scan
+from kraftd.records.snapshot import encode_snapshot
 from kraftd.storage import LogConfig, NodeDirectory, format_directory
 from kraftd.storage.disk import StorageFailure
-from kraftd.types import Election, EpochEntry, PeerIdentity, ReplicaKey
+from kraftd.types import Election, EpochEntry, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch
 
@@ -43,6 +44,10 @@ class Promised(NamedTuple):
     elections: tuple[Election, ...] = (Election(),)
     peers: tuple[tuple[PeerIdentity, ...], ...] = ((),)
     health: tuple[str, ...] = ("blank", "whole")
+    snapshots: tuple[str, ...] = ()
+    """The names of those that count."""
+    freezing: str = ""
+    """That of the one that may have its name already."""
 
 
 class Ids:
@@ -65,6 +70,15 @@ def format_home(fs: SimFileSystem, ids: Callable[[], bytes]) -> bool:
     return format_directory(
         fs, HOME, cluster_id="cluster", node_id=1, directory_id=ids(), now_ms=5, ignore_formatted=True
     ).already
+
+
+def snapshot_of(snapshot_id: OffsetAndEpoch) -> bytes:
+    """The bytes of a snapshot, which follow from its id; of some pages."""
+    values = [b"%d" % number * 40 for number in range(snapshot_id.offset % 7 * 60)]
+    timestamp_ms = snapshot_id.offset
+    return b"".join(
+        encode_snapshot(values, snapshot_id.epoch, timestamp_ms, last_contained_timestamp_ms=timestamp_ms)
+    )
 
 
 def batches_in(node: NodeDirectory) -> tuple[bytes, ...]:
@@ -142,12 +156,28 @@ def _broken(node: NodeDirectory, seen: Seen, promised: Promised, disk: SimFileSy
         return f"start counter {seen.start_counter} comes again, after {promised.start_counter}"
     if ("blank" if seen.uninitialized else "whole") not in promised.health:
         return f"is {'blank' if seen.uninitialized else 'whole'}, not one of {promised.health}"
+    if (wrong := _wrong_snapshots(promised, disk)) is not None:
+        return wrong
     wanted = epochs_of(seen.log)
     file = HOME / names.LOG_DIRECTORY / names.EPOCH_CHECKPOINT
     noted = epoch_checkpoint.decode(disk.content(file)) if disk.exists(file) else ()
     if wanted != node.log.epochs or wanted != noted:
         return f"the epochs are {node.log.epochs}, on disk {noted}, and in the batches {wanted}"
     return None
+
+
+def _wrong_snapshots(promised: Promised, disk: SimFileSystem) -> str | None:
+    """Whether one is gone that counted, or one is there that is not whole, or a part of one."""
+    directory = HOME / names.LOG_DIRECTORY
+    found = [name for name in disk.names(directory) if ".checkpoint" in name]
+    for name in found:
+        snapshot_id = names.parse_snapshot_name(name)
+        if snapshot_id is None or name not in {*promised.snapshots, promised.freezing}:
+            return f"there is {name}, which nobody froze"
+        if disk.content(directory / name) != snapshot_of(snapshot_id):
+            return f"the snapshot {name} is not what was written"
+    missing = set(promised.snapshots).difference(found)
+    return f"the snapshots {sorted(missing)} counted, and are gone" if missing else None
 
 
 def _forgotten(reported: Seen, disk: SimFileSystem, config: LogConfig) -> str | None:
@@ -158,6 +188,11 @@ def _forgotten(reported: Seen, disk: SimFileSystem, config: LogConfig) -> str | 
     found = Seen.of(again)
     if again.damage or again.amnesia:
         return f"after its opening a power cut leaves {(*again.damage, *again.amnesia)}"
+    directory = HOME / names.LOG_DIRECTORY
+    if [n for n in disk.names(directory) if ".checkpoint" in n] != [
+        n for n in later.names(directory) if ".checkpoint" in n
+    ]:
+        return "a snapshot that the opening left was not durable"
     if found != reported._replace(start_counter=found.start_counter):
         return "what the opening reported was not durable"
     if found.start_counter <= reported.start_counter:

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
+from kraftd.records import names
 from kraftd.storage import LogConfig, NodeDirectory
 from kraftd.storage.disk import StorageFailure
-from kraftd.types import Election, HealthKind, PeerIdentity, ReplicaKey
-from tests.crash.promises import Ids, Promised, format_home, open_home
+from kraftd.storage.snapshots import SnapshotError
+from kraftd.types import Election, HealthKind, OffsetAndEpoch, PeerIdentity, ReplicaKey
+from tests.crash.promises import Ids, Promised, format_home, open_home, snapshot_of
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch
 
@@ -142,6 +144,33 @@ class ScriptedNode:
     def assign(self, _: int) -> None:
         """Note that the epoch begins at the end of the log."""
         self.node.log.assign_epoch(self.epoch, len(self.promised.log))
+
+    # -- snapshots -----------------------------------------------------------------------------
+
+    def snapshot(self, piece_bytes: int) -> None:
+        """Write one of all that is in the log, in pieces; a disk that refuses costs only the snapshot."""
+        snapshot_id = OffsetAndEpoch(len(self.promised.log), self.epoch)
+        name = names.snapshot_name(snapshot_id)
+        writer, data = self.node.snapshot_writer(snapshot_id), snapshot_of(snapshot_id)
+        try:
+            for at in range(0, len(data), piece_bytes):
+                writer.append(data[at : at + piece_bytes])
+            self.note(freezing=name)
+            writer.freeze()
+        except SnapshotError:
+            writer.drop()
+        else:
+            self.note(snapshots=(*self.promised.snapshots, name))
+        if not self.node.disk.failure:
+            self.note(freezing="")
+
+    def part(self, size_bytes: int) -> None:
+        """Begin to write one, and get no further."""
+        snapshot_id = OffsetAndEpoch(len(self.promised.log), self.epoch)
+        try:
+            self.node.snapshot_writer(snapshot_id).append(snapshot_of(snapshot_id)[:size_bytes])
+        except SnapshotError:
+            return
 
     # -- promises ------------------------------------------------------------------------------
 
@@ -297,6 +326,16 @@ def _restarts() -> Iterator[Variant]:
         )
 
 
+def _snapshots() -> Iterator[Variant]:
+    for script in (
+        "open append:3 flush:1 snapshot:5000 append:2 snapshot:100000 close",
+        "open append:4 snapshot:3000 flush kill append:1 snapshot:9000 lose append:1 flush:1",
+        "open append:2 part:4000 kill append:3 part:9000 append:1 snapshot:9000 kill close open",
+        "open append:5 snapshot:20000 elect:1 assign append:1 flush snapshot:2000 append:3 flush:1",
+    ):
+        yield Variant(steps(script), PAGES, 700)
+
+
 def _mixed() -> Iterator[Variant]:
     """Drawn scripts: what nobody thought of."""
     table = steps(
@@ -323,5 +362,6 @@ PROTOCOLS: dict[str, tuple[Variant, ...]] = {
     "leader-epoch-checkpoint": tuple(_epochs()),
     "peers, state health and recovery point": tuple(_sidecars()),
     "restart": tuple(_restarts()),
+    "snapshot": tuple(_snapshots()),
     "mixed": tuple(_mixed()),
 }

@@ -110,9 +110,9 @@ LOG = (
 )
 
 KRAFT_ELSEWHERE = (
-    star("snapshot-off-by-one", "KAFKA-14618", waits=SNAPSHOTS),
-    star("snapshot-batch-align", "KAFKA-14619", waits=SNAPSHOTS),
-    star("snapshot-starvation", "KAFKA-14300", waits=SNAPSHOTS),
+    star("snapshot-off-by-one", "KAFKA-14618", "snapshot-off-by-one"),
+    star("snapshot-batch-align", "KAFKA-14619", "snapshot-batch-align"),
+    star("snapshot-starvation", "KAFKA-14300", "snapshot-starvation"),
     star("snapshot-over-image", "KAFKA-14894", waits=SNAPSHOTS),
     star("remove-active", "KAFKA-17608", waits=VOTERS),
     star("voter-history-jump", "KAFKA-17973", waits=VOTERS),

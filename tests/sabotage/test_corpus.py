@@ -18,7 +18,7 @@ from tests.sabotage.mutant import RAN, MisfitError, Mutant, changed, mutant
 
 ROOT = Path(__file__).parents[2]
 NAMES = {mutant.name for mutant in MUTANTS}
-RULES = {f"D-{number:02}" for number in range(1, 19)}
+RULES = {f"D-{number:02}" for number in range(1, 21)}
 
 every = pytest.mark.parametrize("one", MUTANTS, ids=lambda one: one.name)
 

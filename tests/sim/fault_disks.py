@@ -18,7 +18,7 @@ from kraftd.storage.sidecar import SLOT_BYTES, SidecarState
 from kraftd.types import Offset
 from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, is_allowed, may_go_down, some_of
 from tests.sim.fault_budget import DATA_PATH, WIPED, Harm, sidecar_of, slots_of
-from tests.sim.filesystem import SECTOR_BYTES, SimFileSystem
+from tests.sim.filesystem import CHANGES, SECTOR_BYTES, SimFileSystem
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -85,6 +85,29 @@ class DiskFull(Fault):
 
         node.disk_fault = refuse
         world.at(world.draw_us(100 * MS, 5 * S), lambda: _release(node, refuse))
+        return True
+
+
+class FailingSnapshots(Fault):
+    """For a while a machine has no room for a snapshot, or its disk refuses one. Nothing else fails."""
+
+    name = "failing snapshots"
+    mean_s = 10
+
+    def apply(self, world: "World") -> bool:
+        node = any_of(world, lambda node: node.disk_fault is None)
+        if node is None:
+            return False
+        number = errno.ENOSPC if world.random.random() < 0.7 else errno.EIO
+
+        def refuse(operation: str, path: Path, size_bytes: int) -> int | None:
+            if operation in CHANGES and path.name.endswith(names.PART) and operation != "unlink":
+                world.statistics[f"failed: {self.name}"] += 1
+                raise OSError(number, os.strerror(number), str(path))
+            return None
+
+        node.disk_fault = refuse
+        world.at(world.draw_us(500 * MS, 8 * S), lambda: _release(node, refuse))
         return True
 
 
@@ -621,6 +644,7 @@ DISK_FAULTS: tuple[type[Fault], ...] = (
     SlowDisk,
     HungDisk,
     DiskFull,
+    FailingSnapshots,
     FailedSync,
     FailedSyncFull,
     FailedDirectorySync,

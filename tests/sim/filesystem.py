@@ -511,6 +511,10 @@ class SimFileSystem:
             self.mark += 1
             node.resize(self.mark, size_bytes)
 
+    def make_read_only(self, handle: int, /) -> None:
+        """`fchmod`; nobody here writes to such a file again, so the rights themselves are not kept."""
+        self._ask("fchmod", self._opened(handle).path)
+
     def drop_cache(self, handle: int, /) -> None:
         node, path, _ = self._opened(handle)
         if isinstance(node, File):

@@ -47,6 +47,7 @@ from kraftd.runtime.controller_server import ControllerServer, Environment
 from kraftd.runtime.driver import TimedTurnTask
 from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, format_directory
+from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import Election, Epoch, NodeId, Now, Offset, Uuid
 from tests.sim.durable import DurableLog
 from tests.sim.filesystem import Faults, SimFileSystem
@@ -343,9 +344,10 @@ class SimNode:
         finally:
             self._charge_disk()
         self._has_holes = bool(directory.damage)
+        world.snapshots.on_opened(self)
         self._durable = DurableLog(self.fs, DATA_PATH)
         self.look_at_disk(self._marks_of(directory))
-        workers = iter((self._begin_flush, self._begin_read))
+        workers = iter((self._begin_flush, self._begin_read, self._begin_snapshot_write))
         environment = Environment(
             loop=loop,  # type: ignore[arg-type]
             tasks=loop,  # type: ignore[arg-type]
@@ -392,7 +394,12 @@ class SimNode:
             log_dirs=(DATA_PATH,),
             metadata_dir=DATA_PATH,
             timing=self.timing,
-            log=LogLimits(world.shape.segment_bytes, 604_800_000),
+            log=LogLimits(
+                world.shape.segment_bytes,
+                604_800_000,
+                world.shape.snapshot_bytes,
+                world.shape.snapshot_interval_ms,
+            ),
             idle_interval_ms=world.shape.idle_interval_ms,
             request_timeout_ms=world.shape.controller_timeout_ms,
             max_idle_ms=600_000,
@@ -519,6 +526,21 @@ class SimNode:
 
     def _begin_read(self, job: Callable[[], Any]) -> tuple[Callable[[], Any], int]:
         return job, self._fsync_us() // 4
+
+    def _begin_snapshot_write(self, job: Callable[[], Any]) -> tuple[Callable[[], Any], int]:
+        """A piece is written and synced; nobody waits for it but the next one."""
+
+        def end() -> Any:
+            self._in_thread = True
+            try:
+                ended = job()
+            finally:
+                self._in_thread = False
+            if isinstance(ended, SnapshotInfo) and self.directory is not None:
+                self.world.snapshots.on_written(self, self.directory.log, ended, has_holes=self._has_holes)
+            return ended
+
+        return end, self._fsync_us()
 
     def _fsync_us(self) -> int:
         part = self.random.random()
@@ -809,7 +831,7 @@ class WatchedServer(ControllerServer):
 
     def start(self) -> None:
         super().start()
-        tasks = (self.server, self.apis, self.applier, self.store, self.guard)
+        tasks = (self.server, self.apis, self.applier, self.store, self.guard, self.snapshotter)
         self.deadlines = [task.wake_at_ms for task in tasks if isinstance(task, TimedTurnTask)]
         self.is_running = True
 

@@ -24,7 +24,7 @@ def test_a_client_may_be_told_of_a_timeout_on_a_slow_network_only(
     latency_us: tuple[int, int], tail_part: float, timeout_ms: int, expected: bool
 ) -> None:
     shape = msgspec.structs.replace(
-        draw_shape(Random(1)),
+        draw_shape(Random(1), Random(2)),
         latency_us=latency_us,
         jitter_us=500,
         tail_part=tail_part,

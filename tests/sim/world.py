@@ -41,6 +41,7 @@ from tests.sim.loaders import Loader
 from tests.sim.loop import Clock, Scheduler, SimLoop
 from tests.sim.network import End, Network
 from tests.sim.node import SimNode
+from tests.sim.snapshots import SnapshotJudge
 from tests.sim.stale_readers import StaleReader
 from tests.sim.verdict import judge
 
@@ -95,6 +96,9 @@ class Shape(msgspec.Struct):
     is_long: bool
     """Whether the log gets tens of thousands of records."""
     segment_bytes: int
+    snapshot_bytes: int
+    """What the log takes between two snapshots."""
+    snapshot_interval_ms: int
     tail_bytes: int
     """How much of its log a node keeps at hand in memory; what is older is read from the disk."""
     fetch_bytes: int
@@ -151,7 +155,7 @@ class World(Scheduler):
         self.options = options or Options()
         self.sink = sink
         self.random = self.derive("world")
-        self.shape = shape = draw_shape(self.derive("shape"))
+        self.shape = shape = draw_shape(self.derive("shape"), self.derive("snapshots"))
         if self.options.brokers:
             shape.think_us *= THOUGHTFUL
             shape.is_long = False
@@ -196,6 +200,7 @@ class World(Scheduler):
         self.network.cut_part = shape.cut_part
         self.node_ids = list(range(shape.first_id, shape.first_id + shape.voters + shape.observers))
         self.voters = frozenset(self.node_ids[: shape.voters])
+        self.snapshots = SnapshotJudge()
         self.brokers = BrokerCluster(self)
         """None are made unless the options ask for them."""
         self.nodes: dict[NodeId, SimNode] = {}
@@ -433,7 +438,7 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def draw_shape(random: Random) -> Shape:
+def draw_shape(random: Random, of_snapshots: Random) -> Shape:
     """A cluster like many, and now and then one like few."""
     voters = random.choice(VOTERS)
     election_ms = random.choice((300, 500, 1_000, 1_000, 2_000))
@@ -472,6 +477,8 @@ def draw_shape(random: Random) -> Shape:
         apply_us=random.choice((0, 0, 0, 20, 200, 2_000)) if not is_long else random.choice((0, 5, 20)),
         is_long=is_long,
         segment_bytes=random.choice((1 << 30, 1 << 30, 64_000, 8_000, 2_000)) if not is_long else 64_000,
+        snapshot_bytes=of_snapshots.choice((2_000, 2_000, 8_000, 8_000, 64_000, 1 << 20)) << 5 * is_long,
+        snapshot_interval_ms=of_snapshots.choice((0, 0, 1_000, 20_000)),
         tail_bytes=random.choice((8 << 20, 20_000, 2_000)),
         fetch_bytes=random.choice((8 << 20, 8 << 20, 8 << 20, 1_000, 300)) if not is_long else 64_000,
         idle_interval_ms=random.choice((500, 2_000, 5_000, 5_000, 5_000)),

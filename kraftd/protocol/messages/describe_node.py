@@ -117,4 +117,10 @@ class DescribeNodeResponse(Struct, frozen=True, gc=False):
     """Partitions without leader. (int32)"""
     offline_partitions: tuple[str, ...] = ()
     """Their names; of many not all. ([]string)"""
+    snapshot_offset: int = -1
+    """Its newest snapshot has everything before it; -1 without one. (int64)"""
+    snapshot_bytes: int = -1
+    """Size of that snapshot; -1 without one. (int64)"""
+    snapshot_age_ms: int = -1
+    """Milliseconds since its newest record was written; -1 without one. (int64)"""
     unknown_tags: UnknownTags = ()

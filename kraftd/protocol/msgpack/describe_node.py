@@ -99,6 +99,9 @@ _DescribeNodeResponseV0: TypeAlias = tuple[
     Int32,
     Int32,
     Array[str],
+    Int64,
+    Int64,
+    Int64,
     Tags,
 ]
 
@@ -139,6 +142,9 @@ def _build_describe_node_response_v0(wire: _DescribeNodeResponseV0) -> DescribeN
         partition_count,
         offline_partition_count,
         offline_partitions,
+        snapshot_offset,
+        snapshot_bytes,
+        snapshot_age_ms,
         tags,
     ) = wire
     return DescribeNodeResponse(
@@ -176,6 +182,9 @@ def _build_describe_node_response_v0(wire: _DescribeNodeResponseV0) -> DescribeN
         partition_count=partition_count,
         offline_partition_count=offline_partition_count,
         offline_partitions=offline_partitions,
+        snapshot_offset=snapshot_offset,
+        snapshot_bytes=snapshot_bytes,
+        snapshot_age_ms=snapshot_age_ms,
         unknown_tags=kept(tags) if tags else (),
     )
 
@@ -216,6 +225,9 @@ def _pack_describe_node_response_v0(value: DescribeNodeResponse) -> tuple[object
         value.partition_count,
         value.offline_partition_count,
         value.offline_partitions,
+        value.snapshot_offset,
+        value.snapshot_bytes,
+        value.snapshot_age_ms,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 

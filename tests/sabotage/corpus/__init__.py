@@ -16,6 +16,7 @@ from tests.sabotage.corpus.processes import PROCESSES
 from tests.sabotage.corpus.promises import PROMISES
 from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.second_reading import SECOND_READING
+from tests.sabotage.corpus.snapshots import SNAPSHOTS
 from tests.sabotage.corpus.storage import STORAGE
 from tests.sabotage.corpus.topics import TOPICS
 
@@ -28,6 +29,7 @@ MUTANTS = (
     *REPLICATION,
     *PROMISES,
     *STORAGE,
+    *SNAPSHOTS,
     *PROCESSES,
     *FILES,
     *FOLD,

@@ -67,7 +67,7 @@ def test_batches_are_applied_up_to_the_high_watermark_and_no_further() -> None:
     feeder.commit(5)
     feeder.run(NOW)
     assert [batch.base_offset for batch in machine.applied] == [0, 1, 2, 3, 4]
-    assert machine.applied[3] == CommittedBatch(3, 4, 1, 1_003, [b"v3"])
+    assert machine.applied[3] == CommittedBatch(3, 4, 1, 1_003, [b"v3"], len(world.batches[3]))
     assert world.events == [Applied(5)]
     feeder.commit(3)
     feeder.run(NOW)

@@ -61,6 +61,7 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         raft_node=lone.raft_node,
         controller=parts,
         applier=parts,
+        snapshotter=SimpleNamespace(alarms=(), newest=None),
         store=parts,
         peer_connections=parts,
         server=parts,

@@ -372,7 +372,28 @@ def test_what_kafka_leaves_beside_a_log_is_no_hindrance(tmp_path: Path) -> None:
     assert facts.problems == ()
     assert facts.snapshots == (OffsetAndEpoch(4, 3),)
     left = {file.name for file in log_path(tmp_path).iterdir()}
-    assert {name for name in beside if "checkpoint" in name and not name.endswith(".tmp")} <= left
+    assert {name for name in beside if ".checkpoint" in name} & left == {beside[0]}
+
+
+@pytest.mark.covers("SNAP-24")
+def test_unfinished_snapshots_are_removed_at_the_start_and_said_in_one_line(tmp_path: Path) -> None:
+    used(tmp_path)
+    leftovers = (
+        f"{4:020}-{3:010}.checkpoint.deleted",
+        f"{8:020}-{3:010}-1234567890123.checkpoint.part",
+        f"{9:020}-{3:010}.checkpoint.part",
+    )
+    kept = (f"{4:020}-{3:010}.checkpoint", "notes.checkpoint.part", f"{4:020}.part")
+    for name in (*leftovers, *kept):
+        (log_path(tmp_path) / name).write_bytes(b"?")
+    (log_path(tmp_path) / f"{5:020}-{3:010}.checkpoint.part").mkdir()
+    node = open_at(tmp_path)
+    (line,) = [text for text in node.warnings if "promised nothing" in text]
+    assert line == f"{log_path(tmp_path)}: removed what promised nothing: {', '.join(sorted(leftovers))}"
+    node.close()
+    left = {file.name for file in log_path(tmp_path).iterdir()}
+    assert not left & set(leftovers)
+    assert set(kept) <= left
 
 
 class TestAnIncompleteCopy:

@@ -1,0 +1,140 @@
+"""What snapshots must hold, whoever wrote them and when.
+
+*SnapshotsTellTheLog*: a file is the fold of the log up to its id, its timestamp that of the last batch.
+*SnapshotsAgree*: files of one id are equal, byte for byte. *PartsPromiseNothing*: a process begins with no
+part of a file, and whatever has the name of a snapshot is whole, whatever the power cut left.
+
+The judge folds the log itself, from the disk of whoever wrote the file; that the logs agree is another's to
+judge (`kraftd.audit.agreement`).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from kraftd.audit.invariants import Violation
+from kraftd.errors import KraftdError, MalformedError
+from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.records import names
+from kraftd.records.batch import scan
+from kraftd.records.snapshot import SnapshotDecoder
+from kraftd.storage import DamagedReadError, Log
+from kraftd.storage.snapshots import SnapshotInfo
+from kraftd.types import Offset, OffsetAndEpoch
+from tests.sim.fault_budget import DATA_PATH
+
+if TYPE_CHECKING:
+    from tests.sim.node import SimNode
+
+LOG_PATH = DATA_PATH / names.LOG_DIRECTORY
+WRITTEN = "snapshots"
+BESIDE_ANOTHER = "snapshots that another node has, too"
+
+
+class SnapshotJudge:
+    """Remembers every snapshot of one cluster."""
+
+    def __init__(self) -> None:
+        self._digests: dict[OffsetAndEpoch, bytes] = {}
+        self._folded: tuple[Offset, int, MetadataImage] = (0, 0, EMPTY)
+        """Up to where the log was folded last, the timestamp there, and what came out."""
+
+    def on_written(self, node: "SimNode", log: Log, info: SnapshotInfo, *, has_holes: bool) -> None:
+        """A snapshot has its name."""
+        with _reading(node):
+            self._look_at_written(node, log, info, has_holes=has_holes)
+
+    def on_opened(self, node: "SimNode") -> None:
+        """A process has opened its directory."""
+        with _reading(node):
+            self._look_at_all(node)
+
+    def _look_at_written(self, node: "SimNode", log: Log, info: SnapshotInfo, *, has_holes: bool) -> None:
+        data = node.fs.content(LOG_PATH / names.snapshot_name(info.id))
+        node.world.statistics[WRITTEN] += 1
+        known, digest = self._digests.get(info.id), blake2b(data).digest()
+        if known is not None:
+            node.world.statistics[BESIDE_ANOTHER] += 1
+            if known != digest:
+                raise Violation(f"SnapshotsAgree: node {node.id} has other bytes at {info.id} than another")
+            return
+        try:
+            image = folded(data, info.id)
+            expected = None if has_holes else self._fold(log, info.id.offset)
+        except DamagedReadError:
+            return
+        except KraftdError as error:
+            raise Violation(f"SnapshotsTellTheLog: node {node.id} at {info.id}: {error}") from error
+        if expected is None:
+            return
+        timestamp_ms, state = expected
+        if image != state or image.hash() != state.hash():
+            raise Violation(
+                f"SnapshotsTellTheLog: node {node.id} has another state at {info.id} than the log"
+            )
+        if info.last_contained_timestamp_ms != timestamp_ms:
+            raise Violation(
+                f"SnapshotsTellTheLog: node {node.id} at {info.id} says {info}, not {timestamp_ms}"
+            )
+        self._digests[info.id] = digest
+
+    def _look_at_all(self, node: "SimNode") -> None:
+        if not node.fs.is_directory(LOG_PATH):
+            return
+        for name in node.fs.names(LOG_PATH):
+            if name.endswith(names.PART):
+                raise Violation(f"PartsPromiseNothing: node {node.id} starts with {name}")
+            snapshot_id = names.parse_snapshot_name(name)
+            if snapshot_id is None or node.id in node.world.fault_budget.wounds:
+                continue
+            try:
+                folded(node.fs.content(LOG_PATH / name), snapshot_id)
+            except KraftdError as error:
+                raise Violation(
+                    f"PartsPromiseNothing: node {node.id} starts with a bad one: {error}"
+                ) from error
+
+    def _fold(self, log: Log, end: Offset) -> tuple[int, MetadataImage]:
+        """The timestamp of the batch that ends there, and the state."""
+        offset, timestamp_ms, image = self._folded
+        if offset > end:
+            offset, timestamp_ms, image = 0, 0, EMPTY
+        while offset < end:
+            builder = ImageBuilder(image)
+            for batch in scan(log.read(offset, 1 << 20)):
+                if batch.end_offset > end:
+                    break
+                builder.apply_values(batch.values(), batch.base_offset)
+                offset, timestamp_ms = batch.end_offset, batch.max_timestamp
+            else:
+                image = builder.image()
+                continue
+            if offset < end:
+                raise MalformedError(f"offset {end} is not between two batches")
+            image = builder.image()
+        if end > self._folded[0]:
+            self._folded = (offset, timestamp_ms, image)
+        return timestamp_ms, image
+
+
+@contextmanager
+def _reading(node: "SimNode") -> Iterator[None]:
+    """No fault of the disk is meant for the judge."""
+    fault, node.disk_fault = node.disk_fault, None
+    yield
+    node.disk_fault = fault
+
+
+def folded(data: bytes, snapshot_id: OffsetAndEpoch) -> MetadataImage:
+    """The state in a snapshot.
+
+    Raises:
+        KraftdError: It is not whole, or makes no state.
+    """
+    decoder, builder = SnapshotDecoder(epoch=snapshot_id.epoch), ImageBuilder(EMPTY)
+    for batch in decoder.feed(data):
+        builder.apply_values(batch.values(), 0)
+    decoder.finish()
+    return builder.image()

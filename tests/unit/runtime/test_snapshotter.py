@@ -1,0 +1,255 @@
+"""Snapshots are written beside everything else: when, a little at a time, and what a refusal costs."""
+
+import errno
+import os
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftd.metadata.feature_levels import METADATA_VERSION
+from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.image_builder import apply_all
+from kraftd.raft.snapshot_points import SnapshotPoints
+from kraftd.records.committed import CommittedBatch
+from kraftd.records.messages import BeginTransactionRecord, FeatureLevelRecord, TopicRecord
+from kraftd.records.snapshot import SnapshotDecoder
+from kraftd.runtime.snapshotter import Snapshotter
+from kraftd.storage import OsFileSystem
+from kraftd.storage.disk import Disk
+from kraftd.storage.snapshots import SnapshotWriter
+from kraftd.types import NEVER_MS, Now, OffsetAndEpoch
+
+AT = 1_700_000_000_000
+TOPICS = 3_000
+IMAGE = apply_all(
+    EMPTY,
+    [
+        FeatureLevelRecord(name=METADATA_VERSION, feature_level=30),
+        *(TopicRecord(f"topic-{number}", number.to_bytes(16, "big")) for number in range(TOPICS)),
+    ],
+    0,
+)
+
+
+class FullDisk(OsFileSystem):
+    """No room while `is_full`."""
+
+    is_full = False
+
+    def open(self, path: Path, access: Any) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().open(path, access)
+
+
+class World:
+    """A node's driver, thread, log of lines and directory."""
+
+    def __init__(self, folder: Path, me: int = 1, bytes_max: int = 100) -> None:
+        self.folder = folder
+        self.fs = FullDisk()
+        self.disk = Disk(self.fs)
+        self.image: MetadataImage = IMAGE
+        self.is_leader = False
+        self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+        self.now_ms = 10_000
+        self.clock_ns = 0
+        self.snapshotter = Snapshotter(
+            SnapshotPoints(bytes_max, 0),
+            None,
+            me=me,
+            voter_ids=(1, 2, 3),
+            is_leader=lambda: self.is_leader,
+            image=lambda: self.image,
+            open_writer=lambda snapshot_id: SnapshotWriter(self.disk, folder, snapshot_id),
+            worker=self,  # type: ignore[arg-type]
+            driver=self,  # type: ignore[arg-type]
+            clock_ns=self.tick,
+            logger=self,
+        )
+
+    def tick(self) -> int:
+        self.clock_ns += 100_000
+        return self.clock_ns
+
+    def submit(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.jobs.append((job, done))
+
+    def wake(self) -> None:
+        """Somebody asks for a turn."""
+
+    def now(self) -> Now:
+        return Now(self.now_ms, AT)
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.lines.append((event, fields))
+
+    error = info
+
+    def apply(self, base: int, size: int = 100) -> None:
+        self.snapshotter.applied(CommittedBatch(base, base + 1, 4, AT + base, (), size))
+
+    def turn(self, *, threads: bool = True) -> None:
+        """A turn at the next deadline, and what the thread does meanwhile."""
+        wake_at_ms = self.snapshotter.wake_at_ms()
+        if wake_at_ms != NEVER_MS:
+            self.now_ms = max(self.now_ms, wake_at_ms)
+        self.snapshotter.run(self.now())
+        while threads and self.jobs:
+            job, done = self.jobs.popleft()
+            done(job())
+
+    def turns_to_end(self, count: int = 500) -> int:
+        for number in range(count):
+            if not self.snapshotter._write and not self.snapshotter._frozen:
+                return number
+            self.turn()
+        raise AssertionError("it does not end")
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def name_of(offset: int) -> str:
+    return f"{offset:020}-{4:010}.checkpoint"
+
+
+@pytest.mark.covers("D-19", "D-20")
+def test_what_was_frozen_at_a_point_is_written_with_one_line(world: World, tmp_path: Path) -> None:
+    world.apply(6)
+    world.image = apply_all(IMAGE, [TopicRecord("later", b"l" * 16)], 7)
+    world.turns_to_end()
+    assert world.names() == [name_of(7)]
+    data = (tmp_path / name_of(7)).read_bytes()
+    decoder = SnapshotDecoder(epoch=4)
+    batches = list(decoder.feed(data))
+    decoder.finish()
+    assert sum(len(batch.values()) for batch in batches) == TOPICS + 1
+    assert {batch.max_timestamp for batch in batches} == {AT + 6}
+    ((event, fields),) = world.lines
+    assert (event, fields["offset"], fields["epoch"], fields["size_bytes"]) == (
+        "snapshot_written",
+        7,
+        4,
+        len(data),
+    )
+    newest = world.snapshotter.newest
+    assert newest is not None
+    assert (newest.id, newest.size_bytes) == (OffsetAndEpoch(7, 4), len(data))
+    assert world.snapshotter.wake_at_ms() == NEVER_MS
+
+
+@pytest.mark.covers("D-19")
+def test_it_is_encoded_in_slices_for_a_tenth_of_the_time(world: World) -> None:
+    world.apply(0)
+    spent_ns, began_ms = 0, world.now_ms
+    while world.snapshotter._write or world.snapshotter._frozen:
+        before_ns = world.clock_ns
+        world.turn()
+        spent_ns += world.clock_ns - before_ns
+        assert world.clock_ns - before_ns <= 600_000
+    assert spent_ns / 1e6 <= (world.now_ms - began_ms) / 10 + 1
+    assert not world.snapshotter._write
+
+
+@pytest.mark.covers("D-19")
+def test_not_inside_a_transaction_nor_before_a_level_is_known(world: World) -> None:
+    inside = apply_all(IMAGE, [BeginTransactionRecord("t")], 1)
+    for image in (EMPTY, inside):
+        world.image = image
+        world.apply(1)
+        assert world.snapshotter.wake_at_ms() == NEVER_MS
+    world.image = IMAGE
+    world.apply(2, size=1)
+    world.turns_to_end()
+    assert world.names() == [name_of(3)]
+
+
+@pytest.mark.covers("D-19")
+@pytest.mark.parametrize(
+    ("me", "is_leader", "delay_ms"), [(1, False, 0), (2, False, 1_000), (1, True, 3_000)]
+)
+def test_its_turn_comes_by_its_place_and_a_leaders_last(
+    tmp_path: Path, me: int, is_leader: bool, delay_ms: int
+) -> None:
+    world = World(tmp_path, me)
+    world.is_leader = is_leader
+    world.apply(1)
+    assert world.snapshotter.wake_at_ms() == world.now_ms + delay_ms
+    if delay_ms:
+        world.now_ms += delay_ms - 1
+        world.snapshotter.run(world.now())
+        assert not world.snapshotter._write
+
+
+@pytest.mark.covers("D-19")
+def test_a_point_that_waits_is_dropped_for_a_newer_one_and_waits_no_longer_for_it(tmp_path: Path) -> None:
+    """A leader under load: each second brings a point, and its turn comes three seconds after the first."""
+    world = World(tmp_path)
+    world.is_leader = True
+    due_ms = world.now_ms + 3_000
+    for offset in range(3):
+        world.apply(offset)
+        world.now_ms += 1_000
+        assert world.snapshotter.wake_at_ms() == due_ms
+    world.turns_to_end()
+    assert world.names() == [name_of(3)]
+
+
+@pytest.mark.covers("D-19")
+def test_a_write_that_has_begun_is_finished(world: World) -> None:
+    world.apply(0)
+    world.turn()
+    assert world.snapshotter._write
+    world.apply(1)
+    world.turns_to_end()
+    assert world.names() == [name_of(1), name_of(2)]
+
+
+@pytest.mark.covers("D-20")
+def test_a_full_disk_is_an_alarm_until_the_next_point(world: World) -> None:
+    world.fs.is_full = True
+    world.apply(0)
+    world.turns_to_end()
+    assert world.names() == []
+    (alarm,) = world.snapshotter.alarms
+    assert alarm.startswith("no snapshot was written at offset 1: ")
+    assert alarm.endswith("open failed: No space left on device")
+    assert [event for event, _ in world.lines] == ["snapshot_failed"]
+    assert world.disk.failure is None
+    world.fs.is_full = False
+    world.apply(1)
+    world.turns_to_end()
+    assert world.names() == [name_of(2)]
+    assert world.snapshotter.alarms == ()
+
+
+def test_no_more_than_two_pieces_wait_for_the_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kraftd.runtime.snapshotter.PIECE_BYTES", 1_000)
+    world.apply(0)
+    for _ in range(20):
+        world.turn(threads=False)
+    assert len(world.jobs) == 2
+    assert world.snapshotter.wake_at_ms() == NEVER_MS
+    world.turns_to_end()
+    assert world.names() == [name_of(1)]
+
+
+def test_what_is_not_finished_when_the_process_stops_leaves_nothing(world: World) -> None:
+    world.apply(0)
+    world.turn()
+    writer = world.snapshotter._write
+    assert writer
+    writer.writer.append(b"some")
+    assert world.names() == [name_of(1) + ".part"]
+    world.snapshotter.stop()
+    assert world.names() == []

@@ -1,0 +1,163 @@
+"""A snapshot file: whole under its name, or not there; and a disk that refuses costs only the snapshot."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from kraftd.records.batch import scan
+from kraftd.records.snapshot import encode_snapshot
+from kraftd.storage import OsFileSystem
+from kraftd.storage.disk import Disk, StorageFailure
+from kraftd.storage.snapshots import SnapshotError, SnapshotInfo, SnapshotWriter, newest_snapshot
+from kraftd.types import OffsetAndEpoch
+
+ID = OffsetAndEpoch(700, 3)
+AT = 1_700_000_000_000
+DATA = b"".join(encode_snapshot([b"record"] * 5_000, 3, AT, last_contained_timestamp_ms=AT))
+NAME = f"{700:020}-{3:010}.checkpoint"
+
+
+class Faulty(OsFileSystem):
+    """A disk that refuses one kind of call, or takes less than it was given."""
+
+    def __init__(self, operation: str = "", number: int = errno.ENOSPC) -> None:
+        self.operation, self.number = operation, number
+        self.calls: list[str] = []
+        for name in (
+            "pwrite",
+            "fdatasync",
+            "make_read_only",
+            "fsync",
+            "rename",
+            "unlink",
+            "drop_cache",
+            "pread",
+        ):
+            setattr(self, name, self._guarded(name))
+
+    def _guarded(self, name: str):
+        real = getattr(OsFileSystem(), name)
+
+        def call(*arguments: object) -> object:
+            self.calls.append(name)
+            if name == self.operation:
+                raise OSError(self.number, os.strerror(self.number))
+            return real(*arguments)
+
+        return call
+
+    def open(self, path, access):
+        self.calls.append("open")
+        if self.operation == "open":
+            raise OSError(self.number, os.strerror(self.number))
+        return super().open(path, access)
+
+    def sync_directory(self, path: Path) -> None:
+        self.calls.append("sync_directory")
+        if self.operation == "sync_directory":
+            raise OSError(self.number, os.strerror(self.number))
+        super().sync_directory(path)
+
+
+def write(writer: SnapshotWriter, piece_bytes: int = 10_000) -> SnapshotInfo:
+    for at in range(0, len(DATA), piece_bytes):
+        writer.append(DATA[at : at + piece_bytes])
+    return writer.freeze()
+
+
+@pytest.mark.covers("SNAP-10", "SNAP-18", "D-20")
+def test_it_is_written_in_synced_pieces_and_has_its_name_when_all_is_proved(tmp_path: Path) -> None:
+    fs = Faulty()
+    info = write(SnapshotWriter(Disk(fs), tmp_path, ID))
+    assert info == SnapshotInfo(ID, len(DATA), AT)
+    assert (tmp_path / NAME).read_bytes() == DATA
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+    assert (tmp_path / NAME).stat().st_mode & 0o222 == 0
+    pieces = -(-len(DATA) // 10_000)
+    proof = fs.calls[1 + 2 * pieces :]
+    assert fs.calls[: 1 + 2 * pieces] == ["open", *["pwrite", "fdatasync"] * pieces]
+    assert [call for call in proof if call != "pread"] == [
+        "drop_cache",
+        "make_read_only",
+        "fsync",
+        "rename",
+        "sync_directory",
+    ]
+    assert newest_snapshot(Disk(fs), tmp_path) == info
+
+
+@pytest.mark.covers("SNAP-11", "SNAP-12", "D-20")
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+@pytest.mark.parametrize(
+    "operation", ["open", "pwrite", "fdatasync", "drop_cache", "pread", "make_read_only", "fsync", "rename"]
+)
+def test_a_refusal_costs_the_snapshot_and_nothing_else(tmp_path: Path, operation: str, number: int) -> None:
+    disk = Disk(Faulty(operation, number))
+    writer = SnapshotWriter(disk, tmp_path, ID)
+    with pytest.raises(SnapshotError, match=os.strerror(number)):
+        write(writer)
+    writer.drop()
+    assert list(tmp_path.iterdir()) == []
+    assert disk.failure is None
+    assert write(SnapshotWriter(Disk(OsFileSystem()), tmp_path, ID)).id == ID
+
+
+@pytest.mark.covers("D-03")
+def test_a_directory_that_cannot_be_synced_ends_the_process(tmp_path: Path) -> None:
+    """It holds names of files that promised something."""
+    with pytest.raises(StorageFailure):
+        write(SnapshotWriter(Disk(Faulty("sync_directory", errno.EIO)), tmp_path, ID))
+
+
+@pytest.mark.covers("Q-21", "D-20")
+@pytest.mark.parametrize("loss", ["a bit", "the footer", "a page of zeros", "the end"])
+def test_a_disk_that_holds_something_else_is_found_out(tmp_path: Path, loss: str) -> None:
+    def spoil() -> None:
+        (part,) = tmp_path.iterdir()
+        data = bytearray(DATA)
+        if loss == "a bit":
+            data[40_000] ^= 1
+        elif loss == "the footer":
+            *_, footer = scan(DATA)
+            del data[-footer.size_bytes :]
+        elif loss == "a page of zeros":
+            data[8_192:12_288] = bytes(4_096)
+        else:
+            del data[50_000:]
+        part.write_bytes(data)
+
+    fs = Faulty()
+    fs.drop_cache = lambda _: spoil()  # type: ignore[method-assign]
+    writer = SnapshotWriter(Disk(fs), tmp_path, ID)
+    with pytest.raises(SnapshotError):
+        write(writer)
+    writer.drop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_removed_is_left_for_the_next_start(tmp_path: Path) -> None:
+    writer = SnapshotWriter(Disk(Faulty("unlink", errno.EIO)), tmp_path, ID)
+    writer.append(DATA[:100])
+    writer.drop()
+    assert [path.name for path in tmp_path.iterdir()] == [NAME + ".part"]
+
+
+@pytest.mark.covers("SNAP-18", "SNAP-19")
+def test_the_newest_is_the_latest_by_epoch_and_offset_whose_header_can_be_read(tmp_path: Path) -> None:
+    disk = Disk(OsFileSystem())
+    assert newest_snapshot(disk, tmp_path) is None
+    write(SnapshotWriter(disk, tmp_path, ID))
+    for name in (
+        f"{900:020}-{2:010}.checkpoint",  # older, by its epoch
+        f"{900:020}-{4:010}.checkpoint",  # not of the epoch that it names
+        f"{0:020}-{9:010}.checkpoint",  # of nothing
+        f"{901:020}-{9:010}.checkpoint.deleted",
+        f"{902:020}-{9:010}.checkpoint.part",
+        f"{903:020}-{9999999999:010}.checkpoint",
+    ):
+        (tmp_path / name).write_bytes(DATA)
+    (tmp_path / f"{904:020}-{9:010}.checkpoint").mkdir()
+    (tmp_path / f"{905:020}-{9:010}.checkpoint").write_bytes(b"")
+    assert newest_snapshot(disk, tmp_path) == SnapshotInfo(ID, len(DATA), AT)
