@@ -87,9 +87,17 @@ def wait_no_op(cluster: Cluster) -> None:
         time.sleep(0.01)
 
 
+def wait_snapshots(cluster: Cluster) -> None:
+    """Wait until every node has the snapshot that is due: the records of epoch 1 are years old."""
+    deadline = time.monotonic() + WAIT_S
+    while not all(any(node.directory.glob("*/*.checkpoint")) for node in cluster):
+        assert time.monotonic() < deadline, [node.last_lines() for node in cluster]
+        time.sleep(0.01)
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The directories of three daemons: four epochs and more, small segments, configs, transactions."""
+    """The directories of three daemons: four epochs and more, small segments, transactions, a snapshot."""
     folder = tmp_path_factory.mktemp("kraftd")
     with Begun(folder, 3, settings=SMALL_SEGMENTS) as cluster:
         for round_number in range(3):
@@ -106,6 +114,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
                 with leader.client() as client:
                     assert client.resign(timeout_ms=20_000).error_code == 0
         wait_no_op(cluster)
+        wait_snapshots(cluster)
         cluster.wait_caught_up(timeout_s=WAIT_S)
         for node in cluster:
             node.stop()
@@ -176,14 +185,15 @@ def test_kafka_goes_on_with_a_cluster_that_kraftd_began(
     """The last test here: it writes to the directories.
 
     What the aborted transaction set is not there for kraftd. Kafka's loader publishes it all the same if more
-    records come in the same read, as at a start: a defect, see `test_fold`.
+    records come in the same read, as at a start: a defect, see `test_fold`. Here it is not there for Kafka
+    either, which shows that it begins with our snapshot, and not with the log.
     """
     directories = dict(enumerate(written, 1))
     ledger = Ledger(directories)
     ledger.compare(min(len(records_of(directory)) for directory in written))
     with Controllers(kafka, tmp_path / "kafka", directories) as controllers:
         controllers.wait_leader()
-        assert controllers.configs() == {"log.flush.interval.ms": LAST_INTERVAL, **ABORTED}
+        assert controllers.configs() == {"log.flush.interval.ms": LAST_INTERVAL}
         controllers.set_configs({"message.max.bytes": "1000000"})
         _, end_offset = controllers.wait_leader()
     ledger.compare(end_offset)
