@@ -1,6 +1,6 @@
 """Which branches of the quorum does no seed reach? Seeds under `coverage`, and a table of excuses.
 
-    python -m tests.sim.branches --seeds 60
+    python -m tests.sim.branches --seeds 136
 
 It runs seeds on all cores, prints every branch and every function of `raft`, `storage` and the executor of
 effects that none of them reached and that `excused.toml` does not name, and exits with 1 if there is one. A
@@ -30,7 +30,7 @@ from tests.sim.run import run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCHED = ("kraftd/raft/*", "kraftd/storage/*", "kraftd/runtime/effect_executor.py")
-SEEDS = 60
+SEEDS = 136
 END = "the end"
 """Where a branch leads that leaves its function."""
 NEVER = "never called"

@@ -10,9 +10,9 @@ from tests.sim.node import MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_END
 from tests.sim.run import explain, run_many
 from tests.sim.world import Options
 
-COVERED = range(1, 61)
+COVERED = range(1, 137)
 """These are run under `coverage`, which takes three times as long."""
-SEEDS = 190
+SEEDS = 114
 FIRST = COVERED.stop
 COUNTING = 0.7
 """Half of the clusters have five or seven voters, and some end as soon as they begin: both write less."""

@@ -161,3 +161,12 @@ def test_the_newest_is_the_latest_by_epoch_and_offset_whose_header_can_be_read(t
     (tmp_path / f"{904:020}-{9:010}.checkpoint").mkdir()
     (tmp_path / f"{905:020}-{9:010}.checkpoint").write_bytes(b"")
     assert newest_snapshot(disk, tmp_path) == SnapshotInfo(ID, len(DATA), AT)
+
+
+def test_nothing_is_written_to_a_disk_that_has_failed(tmp_path: Path) -> None:
+    fs = Faulty()
+    disk = Disk(fs)
+    disk.failure = StorageFailure("the log could not be synced")
+    with pytest.raises(StorageFailure, match="could not be synced"):
+        SnapshotWriter(disk, tmp_path, ID).append(DATA)
+    assert fs.calls == []
