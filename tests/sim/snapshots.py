@@ -38,6 +38,8 @@ class SnapshotJudge:
 
     def __init__(self) -> None:
         self._digests: dict[OffsetAndEpoch, bytes] = {}
+        self._whole: set[tuple[OffsetAndEpoch, bytes]] = set()
+        """Files that were folded once, by their digest."""
         self._folded: tuple[Offset, int, MetadataImage] = (0, 0, EMPTY)
         """Up to where the log was folded last, the timestamp there, and what came out."""
 
@@ -62,6 +64,7 @@ class SnapshotJudge:
             return
         try:
             image = folded(data, info.id)
+            self._whole.add((info.id, digest))
             expected = None if has_holes else self._fold(log, info.id.offset)
         except DamagedReadError:
             return
@@ -89,12 +92,17 @@ class SnapshotJudge:
             snapshot_id = names.parse_snapshot_name(name)
             if snapshot_id is None or node.id in node.world.fault_budget.wounds:
                 continue
+            data = node.fs.content(LOG_PATH / name)
+            known = (snapshot_id, blake2b(data).digest())
+            if known in self._whole:
+                continue
             try:
-                folded(node.fs.content(LOG_PATH / name), snapshot_id)
+                folded(data, snapshot_id)
             except KraftdError as error:
                 raise Violation(
                     f"PartsPromiseNothing: node {node.id} starts with a bad one: {error}"
                 ) from error
+            self._whole.add(known)
 
     def _fold(self, log: Log, end: Offset) -> tuple[int, MetadataImage]:
         """The timestamp of the batch that ends there, and the state."""
