@@ -1,12 +1,12 @@
 """Where in the log snapshots are made, and which voter writes one when.
 
 A point is the end of a committed batch. `SnapshotPoints` finds them as batches are applied, from nothing but
-the log and the two bounds of the configuration: all nodes freeze at the same offsets, across elections and
-restarts (D-19). A node that has a snapshot goes on counting behind it.
+the log and the two bounds of the configuration: all nodes have theirs at the same offsets, across elections
+and restarts (D-19). A node that has a snapshot goes on counting behind it.
 
 `write_delay_ms` spreads the writing without a message: the voters one after the other, the leader last.
 
-Not here: what is frozen, and the file (`kraftd.runtime.snapshotter`).
+Not here: the image at a point, and the file (`kraftd.runtime.snapshotter`).
 Follows: Kafka's SnapshotGenerator, for the bounds.
 Differs: there the time since the last snapshot is the clock's, and each node counts from its own start, so
 that every node has snapshots of its own.

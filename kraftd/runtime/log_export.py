@@ -195,7 +195,7 @@ def _refuse_manifest(connection: Requester, request: Request, error: ErrorCode, 
 
 
 def _is_snapshot(name: str) -> bool:
-    """Whether a name is that of a frozen snapshot that does not await its deletion."""
+    """Whether a name is that of a finished snapshot that does not await its deletion."""
     try:
         return names.parse_snapshot_name(name) is not None and not name.endswith(names.DELETED)
     except MalformedError:

@@ -1,7 +1,7 @@
 """Writes snapshots of the image while the node does everything else.
 
 The applier shows it each batch that it applied. At a point of the log (`kraftd.raft.snapshot_points`) it
-keeps the image, which nothing changes: that is the whole freezing. When this node's turn has come, the
+keeps the image, which nothing changes, and goes on. When this node's turn has come, the
 records are encoded on the loop, a few at a time and for a tenth of the time at most, and written by the
 thread "kraftd-snapshot", at most `_QUEUED_MAX` pieces ahead. A thread that encoded would make every turn wait
 for the interpreter.
@@ -40,7 +40,7 @@ _QUEUED_MAX: Final = 2
 """Pieces that wait for the thread."""
 
 
-class _Frozen(msgspec.Struct, frozen=True):
+class _KeptImage(msgspec.Struct, frozen=True):
     """The image at a point."""
 
     point: SnapshotPoint
@@ -93,7 +93,7 @@ class Snapshotter(TimedTurnTask):
         self._driver = driver
         self._clock_ns = clock_ns
         self._logger = logger
-        self._frozen: _Frozen | None = None
+        self._kept: _KeptImage | None = None
         self._write: _Write | None = None
         self._slice_at_ms = 0
         self._last_write_ms = 0
@@ -105,7 +105,7 @@ class Snapshotter(TimedTurnTask):
         return (self._failure,) if self._failure else ()
 
     def applied(self, batch: CommittedBatch) -> None:
-        """Look whether a batch that was just applied ends at a point; if so, freeze there."""
+        """Look whether a batch that was just applied ends at a point; if so, keep the image there."""
         if not self._points.is_due(batch):
             return
         image = self._image()
@@ -113,13 +113,13 @@ class Snapshotter(TimedTurnTask):
         # versions records may be written. Either ends with a batch, and every node sees the same one.
         if image.transaction is not None or not image.metadata_version:
             return
-        point, before = self._points.take(batch), self._frozen
+        point, before = self._points.take(batch), self._kept
         since_ms = self._driver.now().mono_ms if before is None else before.since_ms
-        self._frozen = _Frozen(point, image, since_ms)
+        self._kept = _KeptImage(point, image, since_ms)
 
     def run(self, now: Now) -> None:
         """Begin the write whose turn has come, or encode a slice of the one that has begun."""
-        if self._write is None and self._frozen is None:
+        if self._write is None and self._kept is None:
             return  # nearly always
         if now.mono_ms < self.wake_at_ms():
             return
@@ -130,14 +130,14 @@ class Snapshotter(TimedTurnTask):
 
     def wake_at_ms(self) -> int:
         """When `run` has something to do; NEVER_MS while only the thread has."""
-        write, frozen = self._write, self._frozen
+        write, kept = self._write, self._kept
         if write is not None:
             waits = write.is_encoded or write.queued >= _QUEUED_MAX
             return NEVER_MS if waits else self._slice_at_ms
-        if frozen is None:
+        if kept is None:
             return NEVER_MS
         delay_ms = write_delay_ms(self._me, self._voter_ids, self._last_write_ms, is_leader=self._is_leader())
-        return frozen.since_ms + delay_ms
+        return kept.since_ms + delay_ms
 
     def stop(self) -> None:
         """Give up what is being written. The thread must have ended before."""
@@ -145,13 +145,13 @@ class Snapshotter(TimedTurnTask):
             self._write.writer.drop()
 
     def _begin(self, now: Now) -> None:
-        frozen, self._frozen = self._frozen, None
-        if frozen is None:
+        kept, self._kept = self._kept, None
+        if kept is None:
             return
-        point = frozen.point
+        point = kept.point
         timestamp_ms = point.last_contained_timestamp_ms
         pieces = encode_snapshot(
-            to_values(frozen.image),
+            to_values(kept.image),
             point.id.epoch,
             timestamp_ms,
             last_contained_timestamp_ms=timestamp_ms,

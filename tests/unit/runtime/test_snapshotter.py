@@ -105,7 +105,7 @@ class World:
 
     def turns_to_end(self, count: int = 500) -> int:
         for number in range(count):
-            if not self.snapshotter._write and not self.snapshotter._frozen:
+            if not self.snapshotter._write and not self.snapshotter._kept:
                 return number
             self.turn()
         raise AssertionError("it does not end")
@@ -152,7 +152,7 @@ def test_what_was_frozen_at_a_point_is_written_with_one_line(world: World, tmp_p
 def test_it_is_encoded_in_slices_for_a_tenth_of_the_time(world: World) -> None:
     world.apply(0)
     spent_ns, began_ms = 0, world.now_ms
-    while world.snapshotter._write or world.snapshotter._frozen:
+    while world.snapshotter._write or world.snapshotter._kept:
         before_ns = world.clock_ns
         world.turn()
         spent_ns += world.clock_ns - before_ns
