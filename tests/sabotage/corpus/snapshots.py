@@ -59,7 +59,7 @@ SNAPSHOTS = (
         "sim",
         (
             "kraftd.runtime.snapshotter:Snapshotter._begin",
-            "to_values(frozen.image)",
+            "to_values(kept.image)",
             "to_values(self._image())",
         ),
     ),

@@ -124,7 +124,7 @@ def name_of(offset: int) -> str:
 
 
 @pytest.mark.covers("D-19", "D-20")
-def test_what_was_frozen_at_a_point_is_written_with_one_line(world: World, tmp_path: Path) -> None:
+def test_the_image_of_a_point_is_written_with_one_line(world: World, tmp_path: Path) -> None:
     world.apply(6)
     world.image = apply_all(IMAGE, [TopicRecord("later", b"l" * 16)], 7)
     world.turns_to_end()
