@@ -55,7 +55,7 @@ with what happens and when, in `tests/conformance/behaviours.toml`. Q-07 and its
 code: their entries there say what kraftd does instead.
 
 The rules; they stand here alone. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too.
-D-21 to D-34 are kept for loading, cleaning, changes of the voters and repair, which are not here yet.
+D-21 to D-34 that are missing are kept for loading, cleaning, changes of the voters and repair.
 
     D-01  Two clocks: deadlines read the monotonic one, record timestamps the wall; the next deadline always
           lies ahead; a stalled loop gets one more turn before it accuses the leader.
@@ -95,6 +95,8 @@ D-21 to D-34 are kept for loading, cleaning, changes of the voters and repair, w
           the leader last; a point that is overtaken is dropped. Files of one id are equal, byte for byte.
     D-20  A snapshot counts once it was read back and proved, synced, renamed, and its directory synced; until
           then it promises nothing. What fails of it costs the snapshot, with an alarm, never the process.
+    D-23  A start restores the newest whole snapshot and applies the log behind it. Until it has, a node knows
+          how far behind it is and lets others lead, and tells nobody an applied offset.
     D-35  What grows with partitions is decided in slices, some ten milliseconds each, and the record that
           says "done" is the last. What raises leaves out the one partition or broker that it was about; it is
           repeated, and an alarm until it succeeds.

@@ -43,6 +43,8 @@ class OpenedLog(msgspec.Struct, frozen=True):
     generation: int = 0
     tail: Sequence[bytes] = ()
     """The newest batches, whole and in order; may be empty."""
+    high_watermark: Offset = -1
+    """Everything before this offset is committed, by the newest snapshot or more; -1 if that is unknown."""
 
 
 class LogMirror:

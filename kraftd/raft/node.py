@@ -95,6 +95,7 @@ class RaftNode:
         fetch_bytes: int = FETCH_BYTES_MAX,
     ) -> None:
         mirror = LogMirror(log, tail_bytes, fetch_bytes)
+        self._committed_before = log.high_watermark
         self._raft = raft = RaftState(
             me=me,
             cluster_id=cluster_id,
@@ -148,6 +149,8 @@ class RaftNode:
             raft.alarm("not_whole", raft.rejoin.text)
         elif health.uninitialized:
             raft.out.append(RememberStateHealth(HealthKind.UNINITIALIZED))
+        # First, so that the node knows how far behind it is: others may be fitter to lead (D-23).
+        raft.commit(self._committed_before)
         raft.update_state(initial_state(raft, stored, now))
         if health.uninitialized or raft.epoch > self._stored.epoch:
             raft.persist_anyway()

@@ -27,6 +27,7 @@ from kraftd.raft.epoch_states import (
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.state import RaftState
+from kraftd.raft.timing import BEHIND_DELAY_MS
 from kraftd.types import NEVER_MS, NO_NODE, Election, Epoch, NodeId, Now, ReplicaKey
 
 
@@ -234,7 +235,10 @@ def election_to_rely_on(raft: RaftState, stored: Election) -> Election:
 
 def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:
     """Return the state to begin with, after this election (QS-02 to QS-08). Persists nothing."""
-    election_ms = now.mono_ms + raft.timing.election_ms(raft.random_source) if raft.may_vote else NEVER_MS
+    election_ms = NEVER_MS
+    if raft.may_vote:
+        election_ms = now.mono_ms + raft.timing.election_ms(raft.random_source)
+        election_ms += BEHIND_DELAY_MS if raft.is_behind else 0
     leader_id, voted = stored.leader_id, stored.voted
     if leader_id == raft.me.id:
         if raft.may_vote and raft.quorum.others:

@@ -65,11 +65,12 @@ class Lone:
         flushes: bool = True,
         applies: bool = True,
         in_memory: bool = True,
+        high_watermark: int = -1,
         now_ms: int = 1_000,
     ) -> None:
         """A node that has one record of each of these epochs, and starts with this election file.
 
-        Without `in_memory` it must ask the disk for them.
+        Without `in_memory` it must ask the disk for them. `high_watermark` is what a snapshot says.
         """
         self.now_ms = now_ms
         self.flushes, self.applies = flushes, applies
@@ -91,6 +92,7 @@ class Lone:
                 tail=tuple(
                     encode_batch(n, epoch, 0, [b"old"]) for n, epoch in enumerate(epochs) if in_memory
                 ),
+                high_watermark=high_watermark,
             ),
             election=election or Election(),
             timing=timing or Timing(),

@@ -11,6 +11,7 @@ from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Resigned, Unattached
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import LeaderAndEpoch
+from kraftd.raft.timing import BEHIND_DELAY_MS
 from kraftd.types import NEVER_MS, NO_NODE, Election, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
 from tests.stories.cluster import SeededRandom
@@ -271,3 +272,40 @@ def test_only_a_leader_that_is_somebody_else_is_fetched_from(state: str) -> None
         assert asked in (2, 3, 4)
     else:
         assert lone.fetching() == ([2] if state in ("follows 2", "2 said bye", "obs. follows") else [])
+
+
+# --- by what is known to be committed -----------------------------------------------------------------------
+
+
+@covers("D-23")
+def test_what_a_snapshot_stands_for_is_committed_from_the_start_and_stays() -> None:
+    lone = Lone(election=Election(5, 2), epochs=(1, 1, 4), high_watermark=2)
+    assert every(lone.started, fx.Commit) == [fx.Commit(2)]
+    fetch = lone.asked(2, m.FetchRequest)
+    assert fetch is not None
+    assert fetch.request.topics[0].partitions[0].high_watermark == 2  # type: ignore[union-attr]
+    lone.fetch_response(high_watermark=3, diverging=OffsetAndEpoch(1, 1))
+    assert every(lone.effects, fx.Truncate) == []
+    assert lone.raft_node.high_watermark == 2
+
+
+@covers("D-23")
+@pytest.mark.parametrize("applies", [True, False])
+def test_who_has_much_left_to_apply_from_the_start_lets_the_others_campaign_first(applies: bool) -> None:
+    """Node 1 restores a snapshot of 20,000 records: it could win, and could not lead for a while."""
+    delay_ms = 0 if applies else BEHIND_DELAY_MS
+    for stored in (Election(5), Election(5, ME, key_of(ME))):
+        lone = Lone(election=stored, epochs=(1,) * 20_000, in_memory=False, high_watermark=20_000)
+        assert lone.raft_node.state.deadline_ms == 1_000 + 1_500 + BEHIND_DELAY_MS  # type: ignore[union-attr]
+    lone = Lone(
+        election=Election(5, 2),
+        epochs=(1,) * 20_000,
+        in_memory=False,
+        applies=applies,
+        high_watermark=20_000,
+    )
+    lone.fetch_response(high_watermark=20_000)
+    lone.close(2)
+    state = lone.raft_node.state
+    assert isinstance(state, Follower)
+    assert state.campaign_at_ms == lone.now_ms + 50 + delay_ms
