@@ -211,7 +211,7 @@ def info_data(facts: "DirectoryFacts") -> Json:
             "leader_id": election.leader_id,
             "voted_id": election.voted.id if election.voted else NO_NODE,
         },
-        "log": _log_data(facts) if facts.segments else None,
+        "log": _log_data(facts) if facts.segments or facts.snapshots else None,
         "flushed_offset": sidecar.recovery_point.offset if sidecar and sidecar.recovery_point else -1,
         "start_counter": sidecar.local_state.start_counter if sidecar else -1,
         "notes": list(facts.notes),

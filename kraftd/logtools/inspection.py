@@ -22,11 +22,12 @@ from kraftd.records.snapshot import SnapshotDecoder
 from kraftd.storage.bootstrap import read_bootstrap
 from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import judge_election
+from kraftd.storage.epoch_checkpoint import epochs_beyond, load_epochs
 from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log
 from kraftd.storage.presence import lost_log
 from kraftd.storage.sidecar import SidecarState, read_sidecar
-from kraftd.types import METADATA_TOPIC_ID, Election, Epoch, EpochEntry, Offset, OffsetAndEpoch, uuid_text
+from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
 
 _PIECE_BYTES = 1 << 20
 
@@ -160,37 +161,47 @@ class _Inspector:
         )
         log, report = Log.open(self._disk, self._log_path, recovery_point=recovery_point, read_only=True)
         snapshots = self._snapshots()
-        end_epoch = _end_epoch(log, snapshots)
+        segments = log.segment_files
+        start, end = _ends_of(log, snapshots)
         try:
             self._found.update(
                 election=finding.election,
-                log_start_offset=log.start_offset,
-                log_end_offset=log.end_offset,
-                log_end_epoch=end_epoch,
+                log_start_offset=start,
+                log_end_offset=end.offset,
+                log_end_epoch=end.epoch,
                 epochs=log.epochs,
-                segments=tuple(SegmentFacts(str(file), base, size) for base, file, size in log.segment_files),
+                segments=tuple(SegmentFacts(str(file), base, size) for base, file, size in segments),
                 snapshots=snapshots,
             )
-            self._at_election(finding.election, finding.amnesia, log, end_epoch)
-            self._at_start(log.start_offset, snapshots)
+            self._at_election(finding.election, finding.amnesia, end)
+            self._at_start(start, snapshots)
         finally:
             log.abandon()
         self._problems += [str(damage) for damage in report.damage]
-        self._problems += report.incomplete
+        if segments or not snapshots:
+            self._problems += report.incomplete
+        else:
+            self._problems += self._lost_behind(end)
         self._notes += [*report.torn, *report.notes]
 
-    def _at_election(self, election: Election, amnesia: str, log: Log, last_epoch: Epoch) -> None:
+    def _lost_behind(self, end: OffsetAndEpoch) -> tuple[str, ...]:
+        """Signs that there were records behind the snapshots, which are all that is left."""
+        path = self._log_path / names.EPOCH_CHECKPOINT
+        epochs, _ = load_epochs(self._disk, path)
+        return epochs_beyond(epochs, end.offset, path)
+
+    def _at_election(self, election: Election, amnesia: str, end: OffsetAndEpoch) -> None:
         if amnesia:
             self._problems.append(amnesia)
-        elif election.epoch < last_epoch:
+        elif election.epoch < end.epoch:
             self._problems.append(
                 f"{self._log_path / names.QUORUM_STATE}: knows epoch {election.epoch}, but the log has "
-                f"records of epoch {last_epoch}: a vote may be forgotten"
+                f"records of epoch {end.epoch}: a vote may be forgotten"
             )
-        elif election.epoch > last_epoch and log.end_offset > 0:
+        elif election.epoch > end.epoch and end.offset > 0:
             self._notes.append(
                 f"{self._log_path / names.QUORUM_STATE}: knows epoch {election.epoch}, "
-                f"the last record is of epoch {last_epoch}"
+                f"the last record is of epoch {end.epoch}"
             )
 
     def _at_start(self, start_offset: Offset, snapshots: Sequence[OffsetAndEpoch]) -> None:
@@ -249,7 +260,15 @@ def _pieces(disk: Disk, path: Path) -> Iterator[bytes]:
         disk.close(handle)
 
 
-def _end_epoch(log: Log, snapshots: Sequence[OffsetAndEpoch]) -> Epoch:
-    """The epoch of the last record, which only a snapshot knows where nothing was written since."""
-    loaded = (one.epoch for one in snapshots if one.offset == log.end_offset == log.start_offset)
-    return max(loaded, default=log.last_record_epoch)
+def _ends_of(log: Log, snapshots: Sequence[OffsetAndEpoch]) -> tuple[Offset, OffsetAndEpoch]:
+    """Where the log begins and ends; without a segment, both at the newest snapshot.
+
+    The epoch of the last record is one that only a snapshot knows where nothing was written since.
+    """
+    start = log.start_offset
+    if not log.segment_files and snapshots:
+        start = snapshots[-1].offset
+    loaded = (one.epoch for one in snapshots if one.offset == start)
+    if log.end_offset > start:
+        return start, OffsetAndEpoch(log.end_offset, log.last_record_epoch)
+    return start, OffsetAndEpoch(start, max(loaded, default=log.last_record_epoch))

@@ -170,12 +170,16 @@ def small_file_problems(
 
 
 def missing_start(node: NodeFiles, starts: Sequence[EpochEntry]) -> Iterator[Problem]:
-    """What small files and indexes know of a beginning of the log that is not here.
+    """What small files and indexes know of a beginning of the log that was lost, and not cut.
 
     Where Kafka cuts the beginning of a log, it cuts the epoch checkpoint, too, and deletes the indexes with
-    their segments.
+    their segments, but a moment later: a node that was killed or copied between the two has them still. It
+    cuts up to its oldest snapshot, so one from before the log says that more is gone than was cut.
     """
     if not node.segments or (starts and starts[0].start_offset < node.segments[0].offset):
+        return
+    oldest_snapshot = next((one.offset for one in node.snapshots if one.offset > 0), -1)
+    if oldest_snapshot >= node.segments[0].offset:
         return
     first = node.segments[0]
     noted = node.epochs[0] if node.epochs else EpochEntry(-1, first.offset)

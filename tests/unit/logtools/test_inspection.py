@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.logtools.inspection import inspect_directory
+from kraftd.records import quorum_state
 from kraftd.records.batch import scan
 from kraftd.storage import Disk, Log, NodeDirectory, OsFileSystem, format_directory
 from kraftd.types import Election, HealthKind, OffsetAndEpoch, ReplicaKey
@@ -124,6 +125,22 @@ def test_a_log_without_its_beginning_needs_a_snapshot(tmp_path: Path) -> None:
     assert cut.startswith(f"{snapshot} at byte ")
     assert "bytes into a batch" in cut
     assert "begins at offset 5, and no snapshot holds the state before it" in missing
+
+
+def test_a_directory_with_nothing_but_snapshots_ends_with_the_newest(tmp_path: Path) -> None:
+    format_directory(FS, tmp_path, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=1)
+    path = tmp_path / "__cluster_metadata-0"
+    path.mkdir()
+    for snapshot_id in (OffsetAndEpoch(6, 1), OffsetAndEpoch(9, 2)):
+        write_snapshot(path, snapshot_id, [], 1)
+    (path / "leader-epoch-checkpoint").write_bytes(b"0\n1\n2 8\n")
+    (path / "quorum-state").write_bytes(quorum_state.encode(Election(2, 3), version=0))
+    facts = inspect_directory(FS, tmp_path)
+    assert facts.problems == ()
+    assert (facts.log_start_offset, facts.log_end_offset, facts.log_end_epoch) == (9, 9, 2)
+    (path / "leader-epoch-checkpoint").write_bytes(b"0\n1\n2 10\n")
+    (problem,) = inspect_directory(FS, tmp_path).problems
+    assert "names epoch 2 at offset 10, but the log ends at offset 9" in problem
 
 
 def test_a_folder_of_nodes_is_not_taken_for_a_member_that_never_started(tmp_path: Path) -> None:
