@@ -12,8 +12,8 @@ from typing import Final
 
 from kraftd.protocol.limits import (
     ARRAY_LENGTH_MAX,
-    ECHO_BYTES_MAX,
     KIB,
+    OUTCOMES_BYTES_MAX,
     PAGE_BYTES_MAX,
     PAGE_ENTRIES_MAX,
 )
@@ -37,10 +37,10 @@ class OutcomeRoom:
         most = ENTRY_OVERHEAD_BYTES * self.count + _CHARACTER_BYTES * sum(map(len, names))
         if most > _ESTIMATED_BYTES_MAX:
             ends = list(accumulate(map(entry_bytes, names)))
-            self.count = next((n for n, end in enumerate(ends) if end > ECHO_BYTES_MAX), self.count)
+            self.count = next((n for n, end in enumerate(ends) if end > OUTCOMES_BYTES_MAX), self.count)
             most = ends[self.count - 1] if self.count else 0
         self.holds_all = self.count == len(names)
-        self._left = ECHO_BYTES_MAX - most
+        self._left = OUTCOMES_BYTES_MAX - most
 
     def text(self, text: str) -> str | None:
         """The text of one outcome, None if there is no room for it beside the error codes of all."""

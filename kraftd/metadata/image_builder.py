@@ -79,7 +79,7 @@ class ImageBuilder:
     untouched.
     """
 
-    __slots__ = ("_begin", "_outside", "_part_builders", "_states", "_unknown", "builder_of")
+    __slots__ = ("_begin", "_committed_image", "_part_builders", "_states", "_unknown", "builder_of")
 
     builder_of: Callable[[PartWithBuilder[Any, Any, BuilderT]], BuilderT]
     """Gives the builder that changes of a part are written into; one lookup, since each change needs it."""
@@ -89,13 +89,14 @@ class ImageBuilder:
     _part_builders: _PartBuilders
 
     def __init__(self, image: MetadataImage) -> None:
-        self._outside: MetadataImage | None = None
+        self._committed_image: MetadataImage | None = None
+        """What readers see while a transaction is open: the image before it began. None without one."""
         self._begin: tuple[Offset, str | None] = (0, None)
         transaction = image._transaction
         if transaction is None:
             self._load(image)
         else:
-            self._outside = image
+            self._committed_image = image
             self._begin = (transaction.begin_offset, transaction.name)
             self._load(transaction.pending)
 
@@ -137,10 +138,12 @@ class ImageBuilder:
 
     def image(self) -> MetadataImage:
         """What has been applied so far, as an image."""
-        inside = self._freeze()
-        if self._outside is None:
-            return inside
-        return msgspec.structs.replace(self._outside, _transaction=OpenTransaction(*self._begin, inside))
+        folded = self._image_of_all()
+        if self._committed_image is None:
+            return folded
+        return msgspec.structs.replace(
+            self._committed_image, _transaction=OpenTransaction(*self._begin, folded)
+        )
 
     # -- what the parts are given: kraftd.metadata.part.Builder
 
@@ -162,7 +165,8 @@ class ImageBuilder:
         self._unknown = image._unknown
         self._reset_part_builders()
 
-    def _freeze(self) -> MetadataImage:
+    def _image_of_all(self) -> MetadataImage:
+        """An image of everything applied, also of what an open transaction has pending."""
         if self._part_builders:
             for part, builder in self._part_builders.items():
                 self._states = self._states.set(part, builder.image())
@@ -182,23 +186,23 @@ class ImageBuilder:
         pass
 
     def _begin_transaction(self, record: BeginTransactionRecord, offset: Offset) -> None:
-        if self._outside is not None:
+        if self._committed_image is not None:
             raise ImpossibleRecordError(
                 offset, f"a transaction begins inside the one that began at {self._begin[0]}"
             )
-        self._outside = self._freeze()
+        self._committed_image = self._image_of_all()
         self._begin = (offset, record.name)
 
     def _end_transaction(self, _record: EndTransactionRecord, offset: Offset) -> None:
-        if self._outside is None:
+        if self._committed_image is None:
             raise ImpossibleRecordError(offset, "a transaction ends that never began")
-        self._outside = None
+        self._committed_image = None
 
     def _abort_transaction(self, _record: AbortTransactionRecord, offset: Offset) -> None:
-        if self._outside is None:
+        if self._committed_image is None:
             raise ImpossibleRecordError(offset, "a transaction is aborted that never began")
-        before = self._outside
-        self._outside = None
+        before = self._committed_image
+        self._committed_image = None
         self._load(before)
 
     def _pass_over(self, record: RawRecord, _offset: Offset) -> None:

@@ -20,13 +20,13 @@ HEAD_BYTES_MAX: Final = 1 * MIB
 
 PAGE_BYTES_MAX: Final = 256 * KIB
 """What a response that grows with the image holds: a page of a listing, or everything that was asked for. One
-config always fits, with every place that its value could come from; the rest of a head is room for echoes.
+config always fits, with every place that its value could come from; the rest of a head is room for the names and outcomes of a request.
 """
 
 PAGE_ENTRIES_MAX: Final = 1024
 """Entries of such a response: a page of small ones must not hold up the loop."""
 
-ECHO_BYTES_MAX: Final = 512 * KIB
+OUTCOMES_BYTES_MAX: Final = 512 * KIB
 """Outcomes of one response, one for each resource of the request. What does not fit was not done."""
 
 HOST_BYTES_MAX: Final = 253

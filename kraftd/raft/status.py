@@ -12,7 +12,7 @@ import msgspec
 
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.protocol.limits import ECHO_BYTES_MAX
+from kraftd.protocol.limits import OUTCOMES_BYTES_MAX
 from kraftd.raft.elections import TAKEN_FOR_ANOTHER
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.raft.leader_state import LeaderState, ReplicaState
@@ -33,7 +33,7 @@ from kraftd.types import (
 _NODES_SINCE = 2
 """The version of DescribeQuorum from which a response names nodes and directories."""
 
-_ECHO_MAX = 1_000
+_NAMED_BACK_MAX = 1_000
 """The most topics and partitions that a refusal names one by one."""
 
 
@@ -317,7 +317,10 @@ def _unknown_topics(topics: Sequence[m.DescribeQuorumRequestTopicData]) -> m.Des
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     text = f"only partition 0 of {METADATA_TOPIC} is described here"
     names = sum([len(topic.topic_name.encode()) for topic in topics])
-    if len(topics) + sum([len(topic.partitions) for topic in topics]) > _ECHO_MAX or names > ECHO_BYTES_MAX:
+    if (
+        len(topics) + sum([len(topic.partitions) for topic in topics]) > _NAMED_BACK_MAX
+        or names > OUTCOMES_BYTES_MAX
+    ):
         return m.DescribeQuorumResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     echoed = tuple(
         m.DescribeQuorumResponseTopicData(

@@ -99,7 +99,7 @@ LONG_BACKOFF_MS = 1_000
 """Between requests that are not expected to bring anything soon."""
 
 BEHIND_DELAY_MS = 300
-"""For how long: enough for their pre-vote and their vote, and less than an election timeout."""
+"""How long it lets them: enough for their pre-vote and their vote, and less than an election timeout."""
 
 
 def loss_delay_ms(random_source: RandomSource) -> int:

@@ -159,7 +159,7 @@ class ConfigsImage(msgspec.Struct, frozen=True):
 class ConfigsBuilder:
     """A scratch copy that changes are written into. One owner, mutable."""
 
-    __slots__ = ("_base", "_changed", "_entries", "_moves", "_resource", "_sum", "_touched")
+    __slots__ = ("_base", "_changed", "_entries", "_names_changed", "_resource", "_sum", "_touched")
 
     _resource: Resource | None
     """Whose entries `_entries` are."""
@@ -168,7 +168,7 @@ class ConfigsBuilder:
         self._base = base
         self._sum = base.sum
         self._touched: dict[Resource, MapMutation[str, _Entry]] = {}
-        self._changed: dict[Resource, list[str]] = {}  # the names that came or went
+        self._changed: dict[Resource, list[str]] = {}  # the names that were added or removed
         self._resource = None
 
     def put(
@@ -189,7 +189,7 @@ class ConfigsBuilder:
             if old is not None:
                 del entries[name]
                 self._sum -= old[1]
-                self._moves.append(name)
+                self._names_changed.append(name)
             return
         # `hash_of_text`, written out: this runs for every change on every node.
         text = f"config {resource_type} {len(resource_name)} {len(name)} {resource_name}{name}{value}"
@@ -199,7 +199,7 @@ class ConfigsBuilder:
         entries[name] = (value, hash_, tags)
         if old is None:
             self._sum += hash_
-            self._moves.append(name)
+            self._names_changed.append(name)
         else:
             self._sum += hash_ - old[1]
 
@@ -240,18 +240,18 @@ class ConfigsBuilder:
             self._touched[resource] = entries
         self._resource = resource
         self._entries: MapMutation[str, _Entry] = entries
-        self._moves = self._changed.setdefault(resource, [])
+        self._names_changed = self._changed.setdefault(resource, [])
 
 
-def _with_names(names: _Names, resource: Resource, entries: _Entries, moves: Collection[str]) -> _Names:
+def _with_names(names: _Names, resource: Resource, entries: _Entries, changed: Collection[str]) -> _Names:
     """The sorted names of those resources that have many, after names of one came or went."""
     known = names.get(resource)
     if len(entries) <= _FEW:
         return names if known is None else names.delete(resource)
     if known is None:
         return names.set(resource, SortedKeys[str]().changed(entries.keys()))
-    come = [name for name in moves if name in entries]
-    gone = [name for name in moves if name not in entries]
+    come = [name for name in changed if name in entries]
+    gone = [name for name in changed if name not in entries]
     return names.set(resource, known.changed(come, gone))
 
 

@@ -197,7 +197,7 @@ BOUNDARY = (
         "tests",
         (
             "kraftd.controller.response_room:OutcomeRoom.__init__",
-            "(n for n, end in enumerate(ends) if end > ECHO_BYTES_MAX)",
+            "(n for n, end in enumerate(ends) if end > OUTCOMES_BYTES_MAX)",
             "(n for n, end in enumerate(ends) if end < 0)",
         ),
         where=(f"{_PAGES}::test_every_response_to_many_resources_is_bounded",),

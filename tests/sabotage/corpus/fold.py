@@ -256,7 +256,7 @@ FOLD = (
         "dirty-reads",
         "An open transaction shows.",
         "test_image.py::test_every_kind_of_record_that_can_be_read_can_be_folded",
-        ("image_builder:ImageBuilder.image", "if self._outside is None:", "if self is not None:"),
+        ("image_builder:ImageBuilder.image", "if self._committed_image is None:", "if self is not None:"),
     ),
     of_fold(
         "end-drops",
@@ -264,8 +264,8 @@ FOLD = (
         "test_fold_rules.py::test_a_transaction_that_ends_well_leaves_what_it_did",
         (
             "image_builder:ImageBuilder._end_transaction",
-            "self._outside = None",
-            "self._load(self._outside)\n    self._outside = None",
+            "self._committed_image = None",
+            "self._load(self._committed_image)\n    self._committed_image = None",
         ),
     ),
     of_fold(
@@ -280,7 +280,7 @@ FOLD = (
         "test_image.py::test_an_impossible_record_is_one_error_with_its_offset_and_changes_nothing",
         (
             "image_builder:ImageBuilder._begin_transaction",
-            "if self._outside is not None:",
+            "if self._committed_image is not None:",
             "if self is None:",
         ),
     ),
@@ -288,7 +288,11 @@ FOLD = (
         "end-without-begin",
         "A transaction may end that never began.",
         "test_image.py::test_an_impossible_record_is_one_error_with_its_offset_and_changes_nothing",
-        ("image_builder:ImageBuilder._end_transaction", "if self._outside is None:", "if self is None:"),
+        (
+            "image_builder:ImageBuilder._end_transaction",
+            "if self._committed_image is None:",
+            "if self is None:",
+        ),
     ),
     # --- the hash ---
     of_fold(

@@ -17,8 +17,8 @@ from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.limits import (
     ARRAY_LENGTH_MAX,
-    ECHO_BYTES_MAX,
     HEAD_BYTES_MAX,
+    OUTCOMES_BYTES_MAX,
     PAGE_BYTES_MAX,
     PAGE_ENTRIES_MAX,
 )
@@ -165,7 +165,7 @@ def test_every_response_to_many_resources_is_bounded(names):
         refuse_alter(altered, ErrorCode.REQUEST_TIMED_OUT, "x" * 300),
         response,
     ]
-    assert max(map(size, responses)) <= ECHO_BYTES_MAX + 100
+    assert max(map(size, responses)) <= OUTCOMES_BYTES_MAX + 100
 
 
 def alteration(names, value="1"):
