@@ -20,7 +20,8 @@ HEAD_BYTES_MAX: Final = 1 * MIB
 
 PAGE_BYTES_MAX: Final = 256 * KIB
 """What a response that grows with the image holds: a page of a listing, or everything that was asked for. One
-config always fits, with every place that its value could come from; the rest of a head is room for the names and outcomes of a request.
+config always fits, with every place that its value could come from; the rest of a head is room for names and
+outcomes.
 """
 
 PAGE_ENTRIES_MAX: Final = 1024
