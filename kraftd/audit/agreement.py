@@ -4,7 +4,7 @@ Each class is one invariant (see `invariant` for when it is called). Not here: w
 what clients saw of it (`linearizability`).
 
 Follows: Raft figure 3, SIMX-08, SIMX-10, SIMX-14; D-02, D-05, D-06, D-10, D-14, D-18. SIMX-12 and SIMX-13 are
-about snapshots, which do not exist yet.
+about snapshots, which the simulator judges (`tests/sim/snapshots.py`).
 """
 
 from collections.abc import Hashable, Mapping
@@ -131,13 +131,19 @@ class CommittedStays(Invariant):
 class LeadersCommitTheirOwnEpoch(Invariant):
     """A leader commits only with a record of its own epoch, and never less than a leader before it (D-10).
 
-    All other nodes commit only what some leader committed.
+    All other nodes commit only what some leader committed, and so does a process that starts: the only voter
+    may lead by the end of its first event, and its snapshot was committed before.
     """
 
     watches = (Commit,)
 
     def __init__(self) -> None:
         self._committed: tuple[Epoch, Offset] = (-1, -1)
+        self._started: set[NodeId] = set()
+
+    def on_node(self, node: NodeView) -> None:
+        """Record which processes are past their first event."""
+        (self._started.discard if node.state is None else self._started.add)(node.node_id)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Check commits."""
@@ -146,7 +152,7 @@ class LeadersCommitTheirOwnEpoch(Invariant):
             return
         offset, state = effect.high_watermark, node.state
         epoch, highest = self._committed
-        if not isinstance(state, Leader):
+        if not isinstance(state, Leader) or node.node_id not in self._started:
             if offset > highest:
                 self.fail(f"{node.node_id} commits up to {offset}, leaders only up to {highest}")
             return

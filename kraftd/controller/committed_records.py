@@ -1,18 +1,19 @@
-"""How committed records that this controller did not write itself become part of its image.
+"""How committed records that this controller did not write itself become part of its image: one batch of the
+log after the other, or a snapshot, which takes the place of everything before it.
 
 A record that this version of kraftd does not know ends the process before it: whoever goes past it decides on
 a state that nobody else has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kraftd.errors import ErrorCode, KraftdError
 from kraftd.metadata.feature_levels import is_supported
-from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, is_applied
 from kraftd.records.frame import AnyRecord, RawRecord, record_name
 from kraftd.records.messages import FeatureLevelRecord
-from kraftd.types import Offset
+from kraftd.types import Offset, OffsetAndEpoch
 
 
 class UnknownRecordError(KraftdError):
@@ -35,6 +36,32 @@ def apply_values(image: MetadataImage, values: Sequence[bytes], base_offset: Off
         lambda record, offset: check_known(record, f"the record at offset {offset}"),
     )
     return builder.image()
+
+
+class ImageRestore:
+    """The image that a snapshot makes, from its records, a few at a time."""
+
+    def __init__(self, at: OffsetAndEpoch, done: Callable[[MetadataImage, OffsetAndEpoch], None]) -> None:
+        """Begin with nothing; `done` is told of the image and of `at` when all of it is there."""
+        self._at, self._done = at, done
+        self._builder = ImageBuilder(EMPTY)
+
+    def add(self, values: Sequence[bytes]) -> None:
+        """Take the next records.
+
+        Raises:
+            MalformedError: One is none.
+            UnknownRecordError: One has a kind, version or feature level that is unknown here.
+            ImpossibleRecordError: One cannot follow what came before.
+        """
+        self._builder.apply_values(values, self._at.offset, self._check)
+
+    def finish(self) -> None:
+        """Hand over the image."""
+        self._done(self._builder.image(), self._at)
+
+    def _check(self, record: AnyRecord, _offset: Offset) -> None:
+        check_known(record, f"a record of the snapshot at offset {self._at.offset}")
 
 
 def check_known(record: AnyRecord, which: str) -> None:

@@ -1,9 +1,9 @@
 """The controller of one node: the state machine behind its log and, on the leader, the active controller.
 
-The driver gives it committed batches (`apply`), changes of leadership (`leader_changed`), requests (`handle`)
-and time (`poll`, due at `poll_at_ms`, and `next_slice`, due while `has_next_slice`), and carries out what
-comes back: a `Write` goes to the log and, whatever becomes of it, to `finished`, which knows the response.
-All calls come from one loop.
+The driver gives it committed batches (`apply`), snapshots (`restore`), changes of leadership
+(`leader_changed`), requests (`handle`) and time (`poll`, due at `poll_at_ms`, and `next_slice`, due while
+`has_next_slice`), and carries out what comes back: a `Write` goes to the log and, whatever becomes of it, to
+`finished`, which knows the response. All calls come from one loop.
 
 On every node `image` is what is committed. The active controller also has the image after all that it
 appended (`active_controller`), and decides on that; losing leadership drops it (D-18). It activates when
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from kraftd.controller.activation import activation_records
 from kraftd.controller.active_controller import ActiveController
 from kraftd.controller.admin_apis import OPERATIONS
-from kraftd.controller.committed_records import apply_values, check_known
+from kraftd.controller.committed_records import ImageRestore, apply_values, check_known
 from kraftd.controller.context import NO_CLIENT, Client, ControllerSettings, ReadContext
 from kraftd.controller.decisions import (
     NOT_ACTIVE_YET,
@@ -54,7 +54,7 @@ from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import NoOpRecord
-from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset
+from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch
 
 ACTIVATION_RETRY_MS = 50
 """How long after a refusal of its first records a new active controller writes them again."""
@@ -240,6 +240,17 @@ class QuorumController:
         elif batch.records:
             self._image = apply_values(self._image, batch.records, batch.base_offset)
         self._applied_offset = batch.end_offset
+
+    def restore(self, at: OffsetAndEpoch) -> ImageRestore:
+        """Begin to replace the image by that of a snapshot (LSN-06); the former one stays until all of it is
+        there.
+        """
+        return ImageRestore(at, self._restored)
+
+    def _restored(self, image: MetadataImage, at: OffsetAndEpoch) -> None:
+        if self._active is not None:
+            raise InvariantError(f"the active controller is to load the snapshot at {at.offset} (LSN-16)")
+        self._image, self._applied_offset = image, at.offset
 
     def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
         """Note who leads; become the active controller or stop being it."""

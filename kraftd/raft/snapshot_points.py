@@ -45,9 +45,14 @@ class SnapshotPoints:
             last: The newest snapshot, None if there is none.
         """
         self._bytes_max, self._interval_ms = bytes_max, interval_ms
-        self._offset = last.id.offset if last is not None else 0
-        self._since_ms = last.last_contained_timestamp_ms if last is not None else _UNKNOWN_MS
-        self._bytes = 0
+        self._offset, self._since_ms, self._bytes = 0, _UNKNOWN_MS, 0
+        if last is not None:
+            self.skip_to(last)
+
+    def skip_to(self, last: SnapshotPoint) -> None:
+        """Count behind a snapshot that was loaded, unless the last point is behind it."""
+        if last.id.offset > self._offset:
+            self._offset, self._since_ms, self._bytes = last.id.offset, last.last_contained_timestamp_ms, 0
 
     def is_due(self, batch: CommittedBatch) -> bool:
         """Count a batch. Returns whether its end is to be a point, if a snapshot can be made there."""

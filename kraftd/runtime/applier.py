@@ -1,8 +1,11 @@
-"""Feeds committed batches to the state machine without stopping the loop.
+"""Feeds snapshots and committed batches to the state machine without stopping the loop.
 
 `commit` raises the target, and in each turn, after the effects of a `poll`, `run` applies what is
 committed, in portions, for ten milliseconds at most: from memory, or, on a node that starts or lags, from the
 disk through a thread. After the portions of a `run` the raft node is told `Applied`, once.
+
+`load_snapshot` replaces the state by a snapshot's, for ten milliseconds a turn, too; the log behind it is
+applied afterwards. Until it is loaded nobody is told of its offset: nobody leads on half a state (D-23).
 
 Any exception of the state machine is fatal (D-18): it could not apply the same batch again.
 
@@ -10,7 +13,8 @@ Any exception of the state machine is fatal (D-18): it could not apply the same 
 `kraftd.controller`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from kraftd.raft.effects import LeaderChanged
@@ -18,7 +22,9 @@ from kraftd.raft.events import Applied
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.driver import Driver, TurnTask
-from kraftd.types import Epoch, NodeId, Now, Offset
+from kraftd.runtime.snapshot_loader import Restorable, SnapshotLoader
+from kraftd.storage.snapshots import SnapshotInfo
+from kraftd.types import Epoch, NodeId, Now, Offset, OffsetAndEpoch
 
 _PORTION_BYTES = 256 << 10
 _RUN_MS = 10
@@ -27,14 +33,17 @@ APPLY = "Apply"
 """The kind under which applying is counted among the events of the controller."""
 
 
-class StateMachine(Protocol):
-    """Applies the log. Deterministic: the same batches give the same state on every node.
+class StateMachine(Restorable, Protocol):
+    """Applies the log. Deterministic: the same batches give the same state on every node, and so does a
+    snapshot with the batches behind it.
 
     Calls come from the one loop, never concurrently; any exception ends the process (D-18).
     """
 
     def apply(self, batch: CommittedBatch) -> None:
-        """Apply one committed batch; batches come in order, without gaps, each once."""
+        """Apply one committed batch; batches come in order, each once, without gaps but for what a restored
+        snapshot stands for.
+        """
 
     def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
         """Learn the leader of an epoch. With `is_self` the machine may decide and append in this epoch from
@@ -43,36 +52,62 @@ class StateMachine(Protocol):
 
 
 class Applier(TurnTask):
-    """Applies each committed batch once, in order, to one state machine."""
+    """Applies each committed batch once, in order, to one state machine; what a snapshot stands for, not."""
 
     def __init__(
         self,
         me: NodeId,
         state_machine: StateMachine,
         log: CommittedLog,
+        loader: SnapshotLoader,
         driver: Driver,
         observe: Callable[[str, int, int, int], None],
         *,
         clock_ns: Callable[[], int],
         applied: Callable[[CommittedBatch], None] = lambda _: None,
+        loaded: Callable[[SnapshotInfo], None] = lambda _: None,
     ) -> None:
-        """Begin before the first batch; `applied` is shown each batch after the state machine was."""
+        """Begin before the first batch; `applied` is shown each batch after the state machine was, `loaded`
+        each snapshot.
+        """
         self.applied_offset: Offset = 0
         self.applied_timestamp_ms = -1
-        self.stuck_reason = ""
-        """Why nothing more can be applied; empty if nothing is wrong."""
         self._me = me
         self._state_machine = state_machine
         self._log = log
+        self._loader = loader
         self._driver = driver
         self._observe = observe
         self._clock_ns = clock_ns
-        self._applied = applied
+        self._applied, self._loaded = applied, loaded
         self._target: Offset = 0
         self._is_reading = False
         self._spent_turn = -1
         """The turn in which `_RUN_MS` are used up: its `run` may be called again after `Applied`."""
         self._cold: list[CommittedBatch] = []
+        self._unreadable = ""
+
+    @property
+    def stuck_reason(self) -> str:
+        """Why nothing more can be applied; empty if nothing is wrong."""
+        return self._unreadable or self._loader.stuck_reason
+
+    @property
+    def alarms(self) -> Sequence[str]:
+        """What is wrong with the log or the snapshots, as far as it was found while they were applied."""
+        stuck = self.stuck_reason
+        return (*self._loader.alarms, f"apply_stuck: {stuck}") if stuck else self._loader.alarms
+
+    @property
+    def loaded_percent(self) -> int:
+        """How much is loaded of the snapshot that is being loaded; 100 if none is."""
+        return self._loader.percent
+
+    def load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Replace the state by that of a snapshot, also if another one is being loaded (LSN-06)."""
+        self._cold, self._unreadable = [], ""
+        self._loader.load(snapshot_id, self._state_machine, self.applied_offset, self._on_loaded)
+        self._driver.wake()
 
     def commit(self, high_watermark: Offset) -> None:
         """Note that everything before `high_watermark` is committed."""
@@ -84,14 +119,16 @@ class Applier(TurnTask):
         self._state_machine.leader_changed(change.epoch, change.leader_id, is_self=is_self)
 
     def run(self, now: Now) -> None:
-        """Apply portions for up to `_RUN_MS`, and schedule another turn if there is more."""
-        if self.applied_offset >= self._target or self._is_reading or self.stuck_reason:
+        """Restore or apply for up to `_RUN_MS`, and schedule another turn if there is more."""
+        is_loading = self._loader.is_loading
+        if not is_loading and (self.applied_offset >= self._target or self._is_reading or self.stuck_reason):
             return
         if self._spent_turn == self._driver.turns:
             return
         before = self.applied_offset
         started_ns = self._clock_ns()
-        while self._apply_portion():
+        work = self._loader.step if is_loading else self._apply_portion
+        while work():
             if self._clock_ns() - started_ns >= _RUN_MS * 1_000_000:
                 self._spent_turn = self._driver.turns
                 self._driver.wake()
@@ -105,7 +142,7 @@ class Applier(TurnTask):
         before = self.applied_offset
         batches, self._cold = self._cold, []
         if not batches and before < self._target:
-            found = self._log.batches(before, _PORTION_BYTES, self._cold_read)
+            found = self._log.batches(before, _PORTION_BYTES, partial(self._cold_read, before))
             if found is None:
                 self._is_reading = True
                 return False
@@ -121,9 +158,20 @@ class Applier(TurnTask):
                 self._applied(batch)
         return before < self.applied_offset < self._target
 
-    def _cold_read(self, batches: list[CommittedBatch]) -> None:
+    def _on_loaded(self, info: SnapshotInfo) -> None:
+        """The state machine is at the end of a snapshot; the log goes on there."""
+        self.applied_offset, self.applied_timestamp_ms = info.id.offset, info.last_contained_timestamp_ms
+        self._cold = []
+        self._loaded(info)
+        self._driver.wake()
+
+    def _cold_read(self, offset: Offset, batches: list[CommittedBatch]) -> None:
         self._is_reading = False
+        # Node 3 reads at 40 when it installs a snapshot that ends at 90. What comes back is of the log that
+        # it had before, which may have held other records above 90.
+        if self._loader.is_loading or offset != self.applied_offset:
+            return
         self._cold = batches
         if not self._cold:
-            self.stuck_reason = f"the log cannot be read at offset {self.applied_offset}, which is committed"
+            self._unreadable = f"the log cannot be read at offset {self.applied_offset}, which is committed"
         self._driver.wake()

@@ -66,12 +66,14 @@ from kraftd.runtime.observability import ControllerLog, Logger, RaftNoticeLogger
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.registration_manager import RegistrationManager
 from kraftd.runtime.request_router import Requester, RequestRouter
+from kraftd.runtime.snapshot_loader import SnapshotLoader
 from kraftd.runtime.snapshotter import Snapshotter
 from kraftd.runtime.store import DirectoryStore
 from kraftd.runtime.unregistered_brokers import UnregisteredBrokers
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, ReplicaKey, Uuid
+from kraftd.storage.snapshots import SnapshotInfo
+from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, OffsetAndEpoch, ReplicaKey, Uuid
 
 TAIL_BYTES = TAIL_BYTES_MAX // 2
 """How much of the newest log is read into memory at a start (D-15). The raft node keeps up to twice that:
@@ -113,9 +115,11 @@ class ControllerServer(RaftListener, NoticeLogger):
         *,
         listen: Callable[[Server], Endpoint],
         on_shutdown_ready: Callable[[ShutdownReady], None],
+        on_snapshot_loaded: Callable[[], None] = lambda: None,
     ) -> None:
         """Build the parts; `listen` binds the server's address and returns the one to advertise."""
         self._config, self._directory, self._logger = config, directory, logger
+        self._on_snapshot_loaded = on_snapshot_loaded
         started_at = environment.clock()
         driver = self.driver = Driver(environment.loop, end_turn=self._end_turn, clock=environment.clock)
         self._notice_logger = RaftNoticeLogger(logger, environment.loop.time)
@@ -138,18 +142,9 @@ class ControllerServer(RaftListener, NoticeLogger):
         )
         self.guard = Guard(directory, driver, self.raft_node, self.workers[1])
         self.controller = controller = _controller_of(config, directory, self.advertised)
-        clock_ns, observe = environment.clock_ns, controller.event_statistics.observe
-        committed_log = CommittedLog(self.raft_node, self.store)
+        clock_ns = environment.clock_ns
         self.snapshotter = self._make_snapshotter(clock_ns)
-        self.applier = Applier(
-            config.node_id,
-            controller,
-            committed_log,
-            driver,
-            observe,
-            clock_ns=clock_ns,
-            applied=self.snapshotter.applied,
-        )
+        self.applier = self._make_applier(clock_ns)
         self.apis = ControllerApis(
             driver,
             controller,
@@ -195,8 +190,30 @@ class ControllerServer(RaftListener, NoticeLogger):
             nonce=environment.nonce,
         )
 
+    def _make_applier(self, clock_ns: Callable[[], int]) -> Applier:
+        driver, controller, directory = self.driver, self.controller, self._directory
+        self._loader = SnapshotLoader(
+            directory.snapshots,
+            log_start=lambda: directory.log.start_offset,
+            worker=self.workers[1],
+            driver=driver,
+            logger=self._logger,
+        )
+        return Applier(
+            self._config.node_id,
+            controller,
+            CommittedLog(self.raft_node, self.store),
+            self._loader,
+            driver,
+            controller.event_statistics.observe,
+            clock_ns=clock_ns,
+            applied=self.snapshotter.applied,
+            loaded=self._snapshot_loaded,
+        )
+
     def _make_snapshotter(self, clock_ns: Callable[[], int]) -> Snapshotter:
-        config, newest = self._config, self._directory.newest_snapshot()
+        config, snapshots = self._config, self._directory.snapshots
+        newest = snapshots.newest
         last = None if newest is None else SnapshotPoint(newest.id, newest.last_contained_timestamp_ms)
         return Snapshotter(
             SnapshotPoints(config.log.snapshot_bytes, config.log.snapshot_interval_ms, last),
@@ -205,7 +222,8 @@ class ControllerServer(RaftListener, NoticeLogger):
             voter_ids=tuple(config.voters),
             is_leader=lambda: self.raft_node.is_leader,
             image=lambda: self.controller.image,
-            open_writer=self._directory.snapshot_writer,
+            open_writer=snapshots.writer,
+            written=self._snapshot_written,
             worker=self.workers[-1],
             driver=self.driver,
             clock_ns=clock_ns,
@@ -248,13 +266,18 @@ class ControllerServer(RaftListener, NoticeLogger):
         router.add(KafkaApis(self._directory.cluster_id, self.raft_node, self.controller, served).handlers)
 
     def start(self) -> None:
-        """Start the raft node and its turn tasks. The server must accept connections only after this."""
+        """Start the raft node and its turn tasks, and restore the state that the newest snapshot stands for.
+        The server must accept connections only after this.
+        """
         self.driver.start(
             self.raft_node,
             self.make_executor(),
             before=[self.server, self.apis],
             after=[self.applier, self.store, self.guard, self.snapshotter],
         )
+        snapshot = _snapshot_to_start_from(self._directory)
+        if snapshot is not None:
+            self.applier.load_snapshot(snapshot)
 
     def make_executor(self) -> EffectExecutor:
         """The executor of the raft node's effects; a simulator watches it."""
@@ -279,6 +302,14 @@ class ControllerServer(RaftListener, NoticeLogger):
         """Write to the sockets first: the flush thread starts when the loop goes to sleep."""
         self.outbox.flush()
         self.store.submit_flush()
+
+    def _snapshot_written(self, info: SnapshotInfo) -> None:
+        self._directory.snapshots.add(info)
+        self._loader.forget_damage_below(info.id.offset)
+
+    def _snapshot_loaded(self, info: SnapshotInfo) -> None:
+        self.snapshotter.loaded(info)
+        self._on_snapshot_loaded()
 
     # What the executor calls for the state machine and the log.
 
@@ -333,6 +364,7 @@ def _raft_node_of(
 ) -> RaftNode:
     """The raft node, from what the directory holds."""
     log, timing = directory.log, config.timing
+    snapshot = _snapshot_to_start_from(directory)
     return RaftNode(
         me=ReplicaKey(config.node_id, directory.directory_id),
         cluster_id=directory.cluster_id,
@@ -343,6 +375,7 @@ def _raft_node_of(
             log.epochs,
             log.generation,
             tuple(log.tail(environment.tail_bytes)),
+            -1 if snapshot is None else snapshot.offset,
         ),
         election=directory.election,
         timing=Timing(
@@ -363,6 +396,16 @@ def _raft_node_of(
         tail_bytes=2 * environment.tail_bytes,
         fetch_bytes=environment.fetch_bytes,
     )
+
+
+def _snapshot_to_start_from(directory: NodeDirectory) -> OffsetAndEpoch | None:
+    """The newest snapshot that the log goes on from; None if there is none.
+
+    Node 3 may have applied, and written down, what others had made durable, and lost the end of its own log
+    with the power. The snapshot behind that end is of use once the log has reached it again.
+    """
+    fitting = [info.id for info in directory.snapshots.infos if info.id.offset <= directory.log.end_offset]
+    return fitting[-1] if fitting else None
 
 
 def _controller_of(config: Config, directory: NodeDirectory, advertised: Endpoint) -> QuorumController:

@@ -134,6 +134,8 @@ class Daemon:
             environment,
             listen=self._listen,
             on_shutdown_ready=self._shutdown_ready,
+            # The collector is not to go through a million entities that stay.
+            on_snapshot_loaded=gc.freeze,
         )
 
     def _listen(self, server: Server) -> Endpoint:

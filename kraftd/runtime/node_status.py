@@ -273,9 +273,8 @@ class NodeStatus:
         return {each.value: count for each, count in self._server.statistics().items()}
 
     def _alarms(self, view: QuorumStatus) -> tuple[str, ...]:
-        stuck = self._applier.stuck_reason
-        alarms = (*view.alarms, *self._controller.alarms, *self._snapshotter.alarms)
-        return (*alarms, f"apply_stuck: {stuck}") if stuck else alarms
+        of_snapshots = (*self._snapshotter.alarms, *self._applier.alarms)
+        return (*view.alarms, *self._controller.alarms, *of_snapshots)
 
     def _peers(self, view: QuorumStatus) -> Iterator[DescribeNodeResponsePeer]:
         peer_connections = self._peer_connections.statistics()

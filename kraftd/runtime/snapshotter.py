@@ -76,6 +76,7 @@ class Snapshotter(TimedTurnTask):
         is_leader: Callable[[], bool],
         image: Callable[[], MetadataImage],
         open_writer: Callable[[OffsetAndEpoch], SnapshotWriter],
+        written: Callable[[SnapshotInfo], None],
         worker: Worker,
         driver: Driver,
         clock_ns: Callable[[], int],
@@ -89,6 +90,7 @@ class Snapshotter(TimedTurnTask):
         self._is_leader = is_leader
         self._image = image
         self._open_writer = open_writer
+        self._tell_written = written
         self._worker = worker
         self._driver = driver
         self._clock_ns = clock_ns
@@ -116,6 +118,17 @@ class Snapshotter(TimedTurnTask):
         point, before = self._points.take(batch), self._kept
         since_ms = self._driver.now().mono_ms if before is None else before.since_ms
         self._kept = _KeptImage(point, image, since_ms)
+
+    def loaded(self, info: SnapshotInfo) -> None:
+        """Go on behind a snapshot that was loaded: an image of before it is not written any more."""
+        self._points.skip_to(SnapshotPoint(info.id, info.last_contained_timestamp_ms))
+        self._note(info)
+        if self._kept is not None and self._kept.point.id.offset <= info.id.offset:
+            self._kept = None
+
+    def _note(self, info: SnapshotInfo) -> None:
+        if self.newest is None or self.newest.id.offset < info.id.offset:
+            self.newest = info
 
     def run(self, now: Now) -> None:
         """Begin the write whose turn has come, or encode a slice of the one that has begun."""
@@ -201,7 +214,8 @@ class Snapshotter(TimedTurnTask):
     def _ended(self, write: _Write, info: SnapshotInfo) -> None:
         self._write = None
         self._failure = ""
-        self.newest = info
+        self._note(info)
+        self._tell_written(info)
         self._last_write_ms = self._driver.now().mono_ms - write.began_ms
         self._logger.info(
             "snapshot_written",

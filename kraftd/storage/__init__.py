@@ -12,6 +12,7 @@ imports from its own line and from those below it:
     log                             the log: appended to, flushed, truncated, read by offset
     recovery  log_scan  log_reader  a start: torn ends cut, damage told from them; batches read back
     election_store  presence        `quorum-state`; is the directory still ours
+    snapshot_files                  the snapshots of a directory, and which of them are being read
     snapshots                       a snapshot written, proved and named; what a crash leaves of one
     sidecar  flush                  `kraftd.state`, what has no place in Kafka's files; a flush as a value
     epoch_checkpoint  bootstrap     `leader-epoch-checkpoint`; what a new cluster begins with

@@ -37,6 +37,7 @@ from kraftd.storage.opening import (
 )
 from kraftd.storage.presence import PresenceCheck, lost_log
 from kraftd.storage.sidecar import Sidecar, bounded, read_sidecar, remember_peer
+from kraftd.storage.snapshot_files import SnapshotFiles
 from kraftd.storage.snapshots import SnapshotInfo, SnapshotWriter, newest_snapshot, remove_leftovers
 from kraftd.types import Election, HealthKind, NodeId, OffsetAndEpoch, PeerIdentity, Uuid
 
@@ -57,6 +58,7 @@ class NodeDirectory:
         self.disk = disk
         self.path = path
         self.log = log
+        self.snapshots = SnapshotFiles(disk, path / names.LOG_DIRECTORY)
         self.report = OpenReport()
         self._lock = lock
         self._properties = properties

@@ -46,9 +46,10 @@ from kraftd.runtime.config import Config, LogLimits
 from kraftd.runtime.controller_server import ControllerServer, Environment
 from kraftd.runtime.driver import TimedTurnTask
 from kraftd.runtime.effect_executor import EffectExecutor
+from kraftd.runtime.snapshot_loader import SnapshotRestore
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, format_directory
 from kraftd.storage.snapshots import SnapshotInfo
-from kraftd.types import Election, Epoch, NodeId, Now, Offset, Uuid
+from kraftd.types import Election, Epoch, NodeId, Now, Offset, OffsetAndEpoch, Uuid
 from tests.sim.durable import DurableLog
 from tests.sim.filesystem import Faults, SimFileSystem
 from tests.sim.loop import PPM, Clock, SimLoop, SimWorker
@@ -798,12 +799,28 @@ class WorkingMachine:
         self._loop.block_us(self._record_us * len(batch.records))
         self._state_machine.apply(batch)
 
+    def restore(self, at: OffsetAndEpoch) -> "WorkingRestore":
+        return WorkingRestore(self._state_machine.restore(at), self._loop, self._record_us)
+
+
+class WorkingRestore:
+    """What the daemon's state machine restores from a snapshot; each record takes a moment of the loop."""
+
+    def __init__(self, restore: SnapshotRestore, loop: SimLoop, record_us: int) -> None:
+        self._restore, self._loop, self._record_us = restore, loop, record_us
+        self.finish = restore.finish
+
+    def add(self, values: Sequence[bytes]) -> None:
+        self._loop.block_us(self._record_us * len(values))
+        self._restore.add(values)
+
 
 class WatchedMachine:
     """The daemon's state machine; each batch that it applies is shown to the brokers' judge."""
 
     def __init__(self, machine: StateMachine, node: SimNode) -> None:
         self._state_machine, self._node = machine, node
+        self.restore = machine.restore
 
     def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
         self._node.note_plan()

@@ -1,6 +1,7 @@
 """Committed batches reach the state machine once, in order, in slices, from memory or from the store."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -12,7 +13,8 @@ from kraftd.records.batch import encode_batch, encode_control_batch
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.committed_log import CommittedLog
-from kraftd.types import Now
+from kraftd.storage.snapshots import SnapshotInfo
+from kraftd.types import Now, OffsetAndEpoch
 
 NOW = Now(1, 1)
 
@@ -21,12 +23,42 @@ class Machine:
     def __init__(self) -> None:
         self.applied: list[CommittedBatch] = []
         self.leaders: list[tuple[int, int, bool]] = []
+        self.restored: list[OffsetAndEpoch] = []
 
     def apply(self, batch: CommittedBatch) -> None:
         self.applied.append(batch)
 
     def leader_changed(self, epoch: int, leader_id: int, *, is_self: bool) -> None:
         self.leaders.append((epoch, leader_id, is_self))
+
+    def restore(self, at: OffsetAndEpoch) -> Any:
+        raise NotImplementedError
+
+
+class Loader:
+    """Loads a snapshot in so many steps."""
+
+    stuck_reason = ""
+    alarms = ()
+    percent = 0
+
+    def __init__(self, steps: int = 0) -> None:
+        self.steps = steps
+        self.is_loading = False
+        self.loaded: Callable[[SnapshotInfo], None]
+
+    def load(self, snapshot_id: OffsetAndEpoch, machine: Machine, offset: int, loaded: Any) -> None:
+        self.is_loading, self.loaded = True, partial(loaded, SnapshotInfo(snapshot_id, 1, 1_234))
+        self.machine, self.id = machine, snapshot_id
+
+    def step(self) -> bool:
+        self.steps -= 1
+        if self.steps > 0:
+            return True
+        self.is_loading = False
+        self.machine.restored.append(self.id)
+        self.loaded()  # type: ignore[call-arg]
+        return False
 
 
 class World:
@@ -56,8 +88,11 @@ class World:
         self.wakes += 1
 
 
-def applier(world: World, machine: Machine) -> Applier:
-    return Applier(1, machine, CommittedLog(world, world), world, lambda *_: None, clock_ns=lambda: 0)
+def applier(
+    world: World, machine: Machine, loader: Loader | None = None, clock_ns: Callable[[], int] = lambda: 0
+) -> Applier:
+    log = CommittedLog(world, world)
+    return Applier(1, machine, log, loader or Loader(), world, lambda *_: None, clock_ns=clock_ns)
 
 
 @pytest.mark.covers("D-18", "LSN-07")
@@ -116,9 +151,7 @@ def test_a_long_log_is_applied_over_many_turns_also_if_a_turn_comes_back_to_it()
     """The core reacts to `Applied` within the turn, and the turn then asks each task again."""
     world, machine = World(7), Machine()
     ticks_ns = count(0, 20_000_000)
-    feeder = Applier(
-        1, machine, CommittedLog(world, world), world, lambda *_: None, clock_ns=lambda: next(ticks_ns)
-    )
+    feeder = applier(world, machine, clock_ns=lambda: next(ticks_ns))
     feeder.commit(7)
     for applied in (2, 4, 6):
         world.turns += 1
@@ -181,3 +214,64 @@ def test_the_machine_hears_whether_it_is_the_leader() -> None:
     feeder.leader_changed(LeaderChanged(4, 2))
     feeder.leader_changed(LeaderChanged(5, 1))
     assert machine.leaders == [(4, 2, False), (5, 1, True)]
+
+
+# --- snapshots ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("D-23", "LSN-02", "LSN-03")
+def test_the_log_goes_on_where_the_snapshot_ends_though_all_of_it_is_there() -> None:
+    world, machine = World(9), Machine()
+    feeder = applier(world, machine, Loader(3))
+    feeder.load_snapshot(OffsetAndEpoch(6, 1))
+    feeder.commit(8)
+    feeder.run(NOW)
+    assert machine.restored == [OffsetAndEpoch(6, 1)]
+    assert world.events == [Applied(6)]
+    assert (feeder.applied_offset, feeder.applied_timestamp_ms) == (6, 1_234)
+    feeder.run(NOW)
+    assert [batch.base_offset for batch in machine.applied] == [6, 7]
+    assert world.events[-1] == Applied(8)
+
+
+@pytest.mark.covers("D-16", "D-23")
+def test_while_a_snapshot_is_restored_nothing_is_applied_and_nobody_is_told_anything() -> None:
+    world, machine = World(9), Machine()
+    ticks_ns = count(0, 6_000_000)
+    feeder = applier(world, machine, Loader(5), clock_ns=lambda: next(ticks_ns))
+    feeder.commit(8)
+    feeder.load_snapshot(OffsetAndEpoch(6, 1))
+    for _ in range(2):
+        world.turns += 1
+        for _ in range(3):
+            feeder.run(NOW)
+        assert (world.events, machine.applied, feeder.applied_offset) == ([], [], 0)
+    world.turns += 1
+    feeder.run(NOW)
+    assert world.events == [Applied(6)]
+
+
+@pytest.mark.covers("LSN-06")
+@pytest.mark.parametrize("when", ["while it is restored", "behind it"])
+def test_what_was_read_of_the_log_before_a_snapshot_counts_nothing_after_it(when: str) -> None:
+    """What node 3 had above 4 was another leader's, and went when the snapshot was installed."""
+    world, machine = World(8, memory_from=8), Machine()
+    feeder = applier(world, machine, Loader(1))
+    feeder.commit(7)
+    feeder.run(NOW)
+    (read,) = world.waiting
+    world.waiting.clear()
+    world.batches = [encode_batch(offset, 2, 5, [b"other"]) for offset in range(8)]
+    feeder.load_snapshot(OffsetAndEpoch(1, 2))
+    if when == "behind it":
+        feeder.run(NOW)
+    feeder._cold_read(0, [CommittedBatch(offset, offset + 1, 1, 5, [b"old"]) for offset in range(8)])
+    del read
+    for _ in range(9):
+        world.turns += 1
+        feeder.run(NOW)
+        if world.waiting:
+            world.waiting.pop()()
+    assert [batch.base_offset for batch in machine.applied] == [1, 2, 3, 4, 5, 6]
+    assert {batch.epoch for batch in machine.applied} == {2}
+    assert not feeder.stuck_reason

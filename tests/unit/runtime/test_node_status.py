@@ -41,9 +41,6 @@ KAFKAS = {
 def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
     """The status of that raft node in a node where nothing else goes on."""
     parts: Any = SimpleNamespace(
-        applied_offset=0,
-        applied_timestamp_ms=-1,
-        stuck_reason="",
         alarms=(),
         flush_running_ms=lambda _now: 0,
         is_active=False,
@@ -60,7 +57,7 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         facts,
         raft_node=lone.raft_node,
         controller=parts,
-        applier=parts,
+        applier=SimpleNamespace(applied_offset=0, applied_timestamp_ms=-1, alarms=()),
         snapshotter=SimpleNamespace(alarms=(), newest=None),
         store=parts,
         peer_connections=parts,

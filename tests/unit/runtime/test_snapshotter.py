@@ -19,7 +19,7 @@ from kraftd.records.snapshot import SnapshotDecoder
 from kraftd.runtime.snapshotter import Snapshotter
 from kraftd.storage import OsFileSystem
 from kraftd.storage.disk import Disk
-from kraftd.storage.snapshots import SnapshotWriter
+from kraftd.storage.snapshots import SnapshotInfo, SnapshotWriter
 from kraftd.types import NEVER_MS, Now, OffsetAndEpoch
 
 AT = 1_700_000_000_000
@@ -56,6 +56,7 @@ class World:
         self.is_leader = False
         self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.lines: list[tuple[str, dict[str, Any]]] = []
+        self.written: list[SnapshotInfo] = []
         self.now_ms = 10_000
         self.clock_ns = 0
         self.snapshotter = Snapshotter(
@@ -66,6 +67,7 @@ class World:
             is_leader=lambda: self.is_leader,
             image=lambda: self.image,
             open_writer=lambda snapshot_id: SnapshotWriter(self.disk, folder, snapshot_id),
+            written=self.written.append,
             worker=self,  # type: ignore[arg-type]
             driver=self,  # type: ignore[arg-type]
             clock_ns=self.tick,
