@@ -127,6 +127,8 @@ class LeaderRole:
             self._drain(leader_state, now)
         if leader_state.hw_push_at_ms <= now_ms:
             self.replication.push_high_watermark(leader_state)
+        if leader_state.purgatory.observers_at_ms <= now_ms:
+            self.replication.serve_observers(leader_state, now)
         self._expire(leader_state, now_ms)
         if leader_state.heartbeat_at_ms <= now_ms:
             leader_state.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms

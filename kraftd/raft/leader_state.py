@@ -7,7 +7,7 @@ A fetch position is an acknowledgement: everything before it is durable at the f
 `ReplicaState` keeps it, for the high watermark, check-quorum and `DescribeQuorum`.
 
 The purgatory holds at most one fetch a replica: a new one answers the old, and only followers always find
-room. Each is answered by the first of: records to send, a high watermark that the follower does not know
+room. Each is answered by the first of: records to send, a high watermark that the replica does not know
 (D-10), the end of its wait, the end of the leadership.
 
 Follows: HWM-01 to HWM-05, DQ-04, CQ-02 to CQ-05, FREQ-06 to FREQ-10, FREQ-27, KIP-1166; D-10, D-11.
@@ -168,7 +168,7 @@ class LeaderState:
         self.observers: dict[ReplicaKey, ReplicaState] = {}
         self.accumulator = Accumulator(linger_ms=timing.append_linger_ms)
         self.pending_appends = PendingAppends()
-        self.purgatory = FetchPurgatory()
+        self.purgatory = FetchPurgatory(timing.observer_linger_ms)
         self.cold_reads: dict[Token, PendingFetch] = {}
         """Fetches that wait for a cold read (D-15)."""
         self.reads = Reads(quorum, retry_ms=timing.heartbeat_interval_ms // 2)
@@ -192,6 +192,11 @@ class LeaderState:
     def uncommitted_bytes(self) -> int:
         """Bytes of records that were accepted and are not committed, written or queued: they are limited."""
         return self.accumulator.size_bytes + self._written_bytes
+
+    @property
+    def is_reading_for_observer(self) -> bool:
+        """Whether a cold read for an observer is under way."""
+        return any(not fetch.is_follower for fetch in self.cold_reads.values())
 
     def record_uncommitted(self, end_offset: Offset, size_bytes: int) -> None:
         """Count a batch that was written towards the limit until it is committed."""
@@ -288,6 +293,7 @@ class LeaderState:
             self.heartbeat_at_ms,
             self.accumulator.drain_at_ms,
             self.purgatory.next_deadline_ms,
+            self.purgatory.observers_at_ms,
             self.pending_appends.check_at_ms,
             self.reads.next_deadline_ms,
             self.reads.retry_at_ms,

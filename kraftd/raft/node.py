@@ -312,8 +312,12 @@ class RaftNode:
         if leader_state is None or leader_state.handover is not None:
             self._is_idle = False
         else:
+            purgatory = leader_state.purgatory
             self._due_ms = min(
-                self._due_ms, leader_state.purgatory.next_deadline_ms, leader_state.hw_push_at_ms
+                self._due_ms,
+                purgatory.next_deadline_ms,
+                purgatory.observers_at_ms,
+                leader_state.hw_push_at_ms,
             )
 
     def _on_other_request(self, event: e.RequestReceived, now: Now) -> None:

@@ -1,10 +1,13 @@
 """Where fetches wait at the leader: for records, for a high watermark, or for the end of their wait.
 
-Entered by `Replication`, through `LeaderState.purgatory`. Not here: which fetch may wait, and what it is
-answered (`replication`).
+Entered by `Replication`, through `LeaderState.purgatory`. Observers wait apart from the followers, and are
+answered as a group: a hundred brokers that each took a response for each commit would cost the leader more
+than the commits (D-24). Not here: which fetch may wait, and what it is answered (`replication`).
 
-Follows: FREQ-07, D-10; Kafka's fetch purgatory.
+Follows: FREQ-07, D-10, D-24; Kafka's fetch purgatory.
 """
+
+from collections import deque
 
 import msgspec
 
@@ -12,10 +15,10 @@ from kraftd.raft.events import Handle
 from kraftd.types import NEVER_MS, NodeId, Offset
 
 PARKED_ANONYMOUS_MAX = 256
-"""Above so many parked fetches, those without a replica id are answered at once."""
+"""Above so many parked fetches of observers, those without a replica id are answered at once."""
 
 PARKED_OBSERVERS_MAX = 1_000
-"""Above so many, fetches of observers are answered at once, too: an append answers every parked one."""
+"""Above so many, fetches of observers are answered at once, too: a commit answers every parked one."""
 
 
 class PendingFetch(msgspec.Struct, frozen=True, gc=False):
@@ -25,10 +28,12 @@ class PendingFetch(msgspec.Struct, frozen=True, gc=False):
     replica_id: NodeId
     offset: Offset
     high_watermark: Offset
-    """The high watermark that the follower knows; huge if it never wants to be told one."""
+    """The high watermark that the replica knows; huge if it never wants to be told one."""
     max_bytes: int
     version: int
     deadline_ms: int
+    is_follower: bool
+    """Whether it is another voter's, under its id; all others are observers here."""
 
     @property
     def key(self) -> tuple[NodeId, Handle]:
@@ -38,55 +43,126 @@ class PendingFetch(msgspec.Struct, frozen=True, gc=False):
     def wants_high_watermark(self, high_watermark: Offset) -> bool:
         """Whether the replica should be told of this high watermark now (D-10).
 
-        One without id is given committed records only, so for it that is the same as new records.
+        An observer is given committed records only, so for it new ones are a new high watermark.
         """
-        if self.replica_id < 0:
-            return self.offset < high_watermark
+        if not self.is_follower and self.offset < high_watermark:
+            return True
         return self.high_watermark < min(high_watermark, self.offset)
 
 
 class FetchPurgatory:
     """The fetches held back. Mutable; the `LeaderState` is its only owner."""
 
-    __slots__ = ("_fetches", "next_deadline_ms")
+    __slots__ = (
+        "_followers",
+        "_group_not_before_ms",
+        "_group_offset",
+        "_linger_ms",
+        "_observers",
+        "_unread",
+        "next_deadline_ms",
+        "observers_at_ms",
+    )
 
-    def __init__(self) -> None:
-        self._fetches: dict[tuple[NodeId, Handle], PendingFetch] = {}
+    def __init__(self, linger_ms: int = 0) -> None:
+        """Begin empty; between two groups of observers lie at least `linger_ms`."""
+        self._followers: dict[tuple[NodeId, Handle], PendingFetch] = {}
+        self._observers: dict[tuple[NodeId, Handle], PendingFetch] = {}
+        self._unread: deque[PendingFetch] = deque()
+        """Fetches of observers that wait until the disk was read for another."""
+        self._linger_ms = linger_ms
+        self._group_offset: Offset = 0
+        """Up to here the last group was given records."""
+        self._group_not_before_ms = 0
         self.next_deadline_ms = NEVER_MS
+        self.observers_at_ms = NEVER_MS
+        """When the next group of observers is answered; NEVER_MS while nothing is new to them."""
 
     def is_full_for(self, replica_id: NodeId) -> bool:
         """Whether a fetch of a replica that is no follower must be answered at once."""
-        return len(self._fetches) >= (PARKED_ANONYMOUS_MAX if replica_id < 0 else PARKED_OBSERVERS_MAX)
+        return len(self._observers) >= (PARKED_ANONYMOUS_MAX if replica_id < 0 else PARKED_OBSERVERS_MAX)
 
     def park(self, fetch: PendingFetch) -> None:
         """Hold a fetch back; a former one of the replica has been removed."""
-        self._fetches[fetch.key] = fetch
+        self._of(fetch)[fetch.key] = fetch
         self.next_deadline_ms = min(self.next_deadline_ms, fetch.deadline_ms)
 
     def take_replaced(self, fetch: PendingFetch) -> PendingFetch | None:
         """Remove and return the parked fetch of the same replica; None if there is none."""
-        return self._fetches.pop(fetch.key, None)
+        return self._of(fetch).pop(fetch.key, None)
 
     def take_all(self) -> list[PendingFetch]:
-        """Remove and return every fetch."""
-        taken = list(self._fetches.values())
-        self._fetches.clear()
-        self.next_deadline_ms = NEVER_MS
+        """Remove and return every fetch, those that wait for the disk too."""
+        taken = [*self._followers.values(), *self._observers.values(), *self._unread]
+        for waiting in (self._followers, self._observers, self._unread):
+            waiting.clear()
+        self.next_deadline_ms = self.observers_at_ms = NEVER_MS
+        return taken
+
+    def take_followers(self) -> list[PendingFetch]:
+        """Remove and return the fetches of followers."""
+        taken = list(self._followers.values())
+        self._followers.clear()
+        if not self._observers:
+            self.next_deadline_ms = NEVER_MS
         return taken
 
     def take_below_high_watermark(self, high_watermark: Offset) -> list[PendingFetch]:
-        """Remove and return the fetches of replicas that do not know this high watermark."""
-        uninformed = [f for f in self._fetches.values() if f.wants_high_watermark(high_watermark)]
-        for fetch in uninformed:
-            del self._fetches[fetch.key]
-        return uninformed
+        """Remove and return the fetches of followers that do not know this high watermark."""
+        return _take_uninformed(self._followers, high_watermark)
 
     def take_expired(self, now_ms: int) -> list[PendingFetch]:
         """Remove and return the fetches whose wait is over (FREQ-07)."""
         if now_ms < self.next_deadline_ms:
             return []
-        late = [fetch for fetch in self._fetches.values() if fetch.deadline_ms <= now_ms]
-        for fetch in late:
-            del self._fetches[fetch.key]
-        self.next_deadline_ms = min((f.deadline_ms for f in self._fetches.values()), default=NEVER_MS)
+        late = []
+        self.next_deadline_ms = NEVER_MS
+        for waiting in (self._followers, self._observers):
+            ended = [fetch for fetch in waiting.values() if fetch.deadline_ms <= now_ms]
+            for fetch in ended:
+                del waiting[fetch.key]
+            late += ended
+            self.next_deadline_ms = min(
+                (f.deadline_ms for f in waiting.values()), default=self.next_deadline_ms
+            )
         return late
+
+    def _of(self, fetch: PendingFetch) -> dict[tuple[NodeId, Handle], PendingFetch]:
+        return self._followers if fetch.is_follower else self._observers
+
+    # --- observers --------------------------------------------------------------------------------------
+
+    def joins_group(self, fetch: PendingFetch, now_ms: int) -> bool:
+        """Whether an observer that is no further behind than the last group waits for the next one."""
+        return fetch.offset >= self._group_offset and now_ms < self._group_not_before_ms
+
+    def plan_group(self, now_ms: int) -> None:
+        """Answer the observers that are parked: now, or once the time after the last group is over."""
+        if self._observers:
+            self.observers_at_ms = min(self.observers_at_ms, max(now_ms, self._group_not_before_ms))
+
+    def take_group(self, high_watermark: Offset, now_ms: int) -> list[PendingFetch]:
+        """Remove and return the fetches of observers that do not know this high watermark."""
+        self.observers_at_ms = NEVER_MS
+        group = _take_uninformed(self._observers, high_watermark)
+        if group:
+            self._group_offset = high_watermark
+            self._group_not_before_ms = now_ms + self._linger_ms
+        return group
+
+    def queue_for_disk(self, fetch: PendingFetch) -> None:
+        """Let an observer wait until the disk was read for another one."""
+        self._unread.append(fetch)
+
+    def take_next_for_disk(self) -> PendingFetch | None:
+        """Remove and return the observer for which the disk is read next; None if none waits."""
+        return self._unread.popleft() if self._unread else None
+
+
+def _take_uninformed(
+    waiting: dict[tuple[NodeId, Handle], PendingFetch], high_watermark: Offset
+) -> list[PendingFetch]:
+    uninformed = [fetch for fetch in waiting.values() if fetch.wants_high_watermark(high_watermark)]
+    for fetch in uninformed:
+        del waiting[fetch.key]
+    return uninformed

@@ -6,10 +6,14 @@ majority has acknowledged a record of the leader's own epoch, never before (Raft
 older epoch on a majority can still be overwritten), and followers that wait here are told within a
 millisecond, with the next records if there are any (D-10).
 
-Follows: FREQ-*, HWM-*, D-10, D-11, D-15.
-Differs: a fetch without a replica id is answered with committed records only. While handing over the leader
-goes on serving fetches (FREQ-26), because that is what it waits for (D-09). A new high watermark waits a
-millisecond for records to carry it (D-10): that saves a sixth of the work for a single writer.
+Observers come after the followers, in groups (D-24): when something new is committed, at once, and after that
+at most every `kraftd.observer.linger.ms`. The disk is read for one of them at a time.
+
+Follows: FREQ-*, HWM-*, D-10, D-11, D-15, D-24.
+Differs: an observer is given committed records only, so it truncates nothing, and is answered once for a
+record, not for its append and for its commit. While handing over the leader goes on serving fetches
+(FREQ-26), because that is what it waits for (D-09). A new high watermark waits a millisecond for records to
+carry it (D-10): that saves a sixth of the work for a single writer.
 """
 
 from collections.abc import Sequence
@@ -77,8 +81,12 @@ class Replication:
             raft.log.fetch_bytes_max,
             event.version,
             now.mono_ms + wait_ms,
+            leader_state.follower(params.replica.id) is not None,
         )
-        self._serve(leader_state, fetch, wait_ms)
+        if not fetch.is_follower and wait_ms > 0 and leader_state.purgatory.joins_group(fetch, now.mono_ms):
+            self._park(leader_state, fetch, now.mono_ms)
+        else:
+            self._serve(leader_state, fetch, wait_ms)
 
     def _check(self, params: FetchParams, leader_state: LeaderState | None) -> ErrorCode | None:
         """Return the error of a fetch before its position is compared (FREQ-01, FREQ-02); None if it has
@@ -157,17 +165,18 @@ class Replication:
         for pending in leader_state.pending_appends.take_committed(offset):
             out.append(AppendDone(pending.token, ErrorCode.NONE, pending.end_offset))
         leader_state.hw_push_at_ms = min(leader_state.hw_push_at_ms, now.mono_ms + _HW_PUSH_DELAY_MS)
+        leader_state.purgatory.plan_group(now.mono_ms)
 
     # --- responses --------------------------------------------------------------------------------------
 
     def serve_parked(self, leader_state: LeaderState, now: Now) -> None:
-        """Answer the parked fetches after an append."""
+        """Answer the parked fetches of followers after an append."""
         leader_state.hw_push_at_ms = NEVER_MS
-        for fetch in leader_state.purgatory.take_all():
+        for fetch in leader_state.purgatory.take_followers():
             self._serve(leader_state, fetch, fetch.deadline_ms - now.mono_ms)
 
     def push_high_watermark(self, leader_state: LeaderState) -> None:
-        """Answer the parked fetches of replicas that do not know the high watermark (D-10).
+        """Answer the parked fetches of followers that do not know the high watermark (D-10).
 
         It waits for a millisecond, in which records may carry it: a writer that has its response sends its
         next change well within that time. Without the wait each group would cost two responses and two
@@ -175,6 +184,11 @@ class Replication:
         """
         leader_state.hw_push_at_ms = NEVER_MS
         for fetch in leader_state.purgatory.take_below_high_watermark(leader_state.high_watermark):
+            self._serve(leader_state, fetch, 0)
+
+    def serve_observers(self, leader_state: LeaderState, now: Now) -> None:
+        """Answer the parked fetches of observers that do not know what is committed."""
+        for fetch in leader_state.purgatory.take_group(leader_state.high_watermark, now.mono_ms):
             self._serve(leader_state, fetch, 0)
 
     def expire_parked(self, leader_state: LeaderState, now_ms: int) -> None:
@@ -191,36 +205,56 @@ class Replication:
         if leader_state is None or fetch is None:
             return False
         if event.records and event.generation == self.raft.log.generation:
-            may_have_all = fetch.replica_id >= 0 or leader_state.high_watermark >= self.raft.log.end_offset
+            may_have_all = fetch.is_follower or leader_state.high_watermark >= self.raft.log.end_offset
             records = (
                 event.records if may_have_all else _committed(event.records, leader_state.high_watermark)
             )
             self._reply(leader_state, fetch, (records,) if records else ())
         else:
             self.raft.refuse_fetch(fetch.handle, fetch.version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        while not leader_state.is_reading_for_observer:
+            waiting = leader_state.purgatory.take_next_for_disk()
+            if waiting is None:
+                break
+            self._serve(leader_state, waiting, 0)
         return True
 
     def _serve(self, leader_state: LeaderState, fetch: PendingFetch, wait_ms: int) -> None:
         raft = self.raft
-        limit = None if fetch.replica_id >= 0 else max(leader_state.high_watermark, raft.log.start_offset)
+        limit = None if fetch.is_follower else max(leader_state.high_watermark, raft.log.start_offset)
         batches = raft.log.read(fetch.offset, fetch.max_bytes, limit)
         if batches is None:
-            token = raft.new_token()
-            leader_state.cold_reads[token] = fetch
-            raft.out.append(ColdRead(token, raft.log.generation, fetch.offset, fetch.max_bytes))
-            return
-        may_wait = wait_ms > 0 and not batches
-        is_follower = leader_state.follower(fetch.replica_id) is not None
-        if not may_wait or (not is_follower and leader_state.purgatory.is_full_for(fetch.replica_id)):
+            self._read_from_disk(leader_state, fetch)
+        elif batches or wait_ms <= 0:
             self._reply(leader_state, fetch, batches)
+        else:
+            self._park(leader_state, fetch, fetch.deadline_ms - wait_ms)
+
+    def _read_from_disk(self, leader_state: LeaderState, fetch: PendingFetch) -> None:
+        """Begin a cold read; for one observer at a time, so that a follower's waits for one at most."""
+        raft = self.raft
+        if not fetch.is_follower and leader_state.is_reading_for_observer:
+            leader_state.purgatory.queue_for_disk(fetch)
             return
-        replaced = leader_state.purgatory.take_replaced(fetch)
+        token = raft.new_token()
+        leader_state.cold_reads[token] = fetch
+        raft.out.append(ColdRead(token, raft.log.generation, fetch.offset, fetch.max_bytes))
+
+    def _park(self, leader_state: LeaderState, fetch: PendingFetch, now_ms: int) -> None:
+        purgatory = leader_state.purgatory
+        if not fetch.is_follower and purgatory.is_full_for(fetch.replica_id):
+            self._reply(leader_state, fetch, ())
+            return
+        replaced = purgatory.take_replaced(fetch)
         if replaced is not None:
             self._reply(leader_state, replaced, ())
-        leader_state.purgatory.park(fetch)
-        if fetch.wants_high_watermark(leader_state.high_watermark):
-            now_ms = fetch.deadline_ms - wait_ms
+        purgatory.park(fetch)
+        if not fetch.wants_high_watermark(leader_state.high_watermark):
+            return
+        if fetch.is_follower:
             leader_state.hw_push_at_ms = min(leader_state.hw_push_at_ms, now_ms + _HW_PUSH_DELAY_MS)
+        else:
+            purgatory.plan_group(now_ms)
 
     def _reply(self, leader_state: LeaderState, fetch: PendingFetch, batches: Sequence[bytes]) -> None:
         response = self._good_response(leader_state, fetch.version)

@@ -42,7 +42,7 @@ class RandomSource(Protocol):
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """The spans of the protocol. All are named after Kafka's configuration keys but the last two."""
+    """The spans of the protocol. All are named after Kafka's configuration keys but the last three."""
 
     election_timeout_ms: int = 1_000
     fetch_timeout_ms: int = 2_000
@@ -53,6 +53,8 @@ class Timing(msgspec.Struct, frozen=True):
     fetch_max_wait_ms: int = 500
     min_leader_ms: int = 0
     """How long a node leads at least before it hands over on request."""
+    observer_linger_ms: int = 5
+    """How long at least between two responses to observers that are up to date (D-24)."""
 
     @property
     def check_quorum_ms(self) -> int:

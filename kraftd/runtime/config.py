@@ -50,6 +50,7 @@ class QuorumTiming(msgspec.Struct, frozen=True):
     append_linger_ms: int
     request_timeout_ms: int
     retry_backoff_ms: int
+    observer_linger_ms: int = 5
 
 
 class LogLimits(msgspec.Struct, frozen=True):
@@ -255,6 +256,7 @@ INTEGERS: Mapping[str, tuple[int, int, int]] = {
     "kraftd.shutdown.timeout.ms": (5_000, 0, _INT32_MAX),
     "kraftd.metrics.interval.ms": (10_000, 0, _INT32_MAX),
     "kraftd.accumulator.bytes": (64 << 20, 8 << 20, _INT32_MAX),
+    "kraftd.observer.linger.ms": (5, 0, _INT32_MAX),
 }
 """Every key with an integer: its default, the lowest and the highest value."""
 TEXTS = frozenset(
@@ -336,6 +338,7 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
             append_linger_ms=reader.integer("controller.quorum.append.linger.ms"),
             request_timeout_ms=reader.integer("controller.quorum.request.timeout.ms"),
             retry_backoff_ms=reader.integer("controller.quorum.retry.backoff.ms"),
+            observer_linger_ms=reader.integer("kraftd.observer.linger.ms"),
         ),
         log=_read_log_limits(reader),
         idle_interval_ms=reader.integer("metadata.max.idle.interval.ms"),

@@ -386,6 +386,7 @@ def _raft_node_of(
             append_linger_ms=timing.append_linger_ms,
             request_timeout_ms=timing.request_timeout_ms,
             retry_backoff_ms=timing.retry_backoff_ms,
+            observer_linger_ms=timing.observer_linger_ms,
         ),
         random_source=environment.random_source,
         health=StateHealth(directory.damage, directory.amnesia, directory.uninitialized),

@@ -284,7 +284,7 @@ def test_check_quorum_starts_again_for_all_once_enough_were_heard() -> None:
 
 
 def fetch(handle: int, replica: int = 2, offset: int = 5, known: int = 5, deadline: int = 9) -> PendingFetch:
-    return PendingFetch(handle, replica, offset, known, 1, 18, deadline)
+    return PendingFetch(handle, replica, offset, known, 1, 18, deadline, is_follower=replica in (2, 3))
 
 
 @pytest.mark.covers("D-10", "FREQ-07")
@@ -294,7 +294,8 @@ def test_a_parked_fetch_leaves_for_a_high_watermark_it_does_not_know() -> None:
     purgatory.park(fetch(2, replica=3, offset=5, known=1 << 63))
     purgatory.park(fetch(3, replica=-1, offset=4))
     assert [f.handle for f in purgatory.take_below_high_watermark(3)] == []
-    assert [f.handle for f in purgatory.take_below_high_watermark(5)] == [1, 3]
+    assert [f.handle for f in purgatory.take_below_high_watermark(5)] == [1]
+    assert [f.handle for f in purgatory.take_group(5, 0)] == [3]
     assert [f.handle for f in purgatory.take_expired(9)] == [2]
     assert purgatory.next_deadline_ms == NEVER_MS
 
