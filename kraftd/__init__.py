@@ -97,6 +97,8 @@ D-21 to D-34 that are missing are kept for loading, cleaning, changes of the vot
           then it promises nothing. What fails of it costs the snapshot, with an alarm, never the process.
     D-23  A start restores the newest whole snapshot and applies the log behind it. Until it has, a node knows
           how far behind it is and lets others lead, and tells nobody an applied offset.
+    D-24  Observers are answered after voters, in groups: one that was up to date at once, after that at most
+          every few milliseconds. They are given what is committed, and the disk is read for one at a time.
     D-35  What grows with partitions is decided in slices, some ten milliseconds each, and the record that
           says "done" is the last. What raises leaves out the one partition or broker that it was about; it is
           repeated, and an alarm until it succeeds.

@@ -287,17 +287,20 @@ class LeaderState:
         able = (p for p in chosen if p is not None and not p.is_uncounted)
         return next((p for p in able if p.fetch_offset >= offset and is_connected(p.key.id)), None)
 
+    def next_response_ms(self) -> int:
+        """Return when a parked fetch must be answered next."""
+        purgatory = self.purgatory
+        return min(purgatory.next_deadline_ms, purgatory.observers_at_ms, self.hw_push_at_ms)
+
     def next_deadline_ms(self) -> int:
         """Return when the leader must act next, retries of requests aside."""
         deadlines = (
             self.heartbeat_at_ms,
             self.accumulator.drain_at_ms,
-            self.purgatory.next_deadline_ms,
-            self.purgatory.observers_at_ms,
             self.pending_appends.check_at_ms,
             self.reads.next_deadline_ms,
             self.reads.retry_at_ms,
-            self.hw_push_at_ms,
+            self.next_response_ms(),
         )
         earliest = min(deadlines)
         if self._quorum.followers_needed:

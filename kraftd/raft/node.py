@@ -312,13 +312,7 @@ class RaftNode:
         if leader_state is None or leader_state.handover is not None:
             self._is_idle = False
         else:
-            purgatory = leader_state.purgatory
-            self._due_ms = min(
-                self._due_ms,
-                purgatory.next_deadline_ms,
-                purgatory.observers_at_ms,
-                leader_state.hw_push_at_ms,
-            )
+            self._due_ms = min(self._due_ms, leader_state.next_response_ms())
 
     def _on_other_request(self, event: e.RequestReceived, now: Now) -> None:
         """Serve every request but fetches. A client may only describe the quorum."""

@@ -7,7 +7,8 @@ older epoch on a majority can still be overwritten), and followers that wait her
 millisecond, with the next records if there are any (D-10).
 
 Observers come after the followers, in groups (D-24): when something new is committed, at once, and after that
-at most every `kraftd.observer.linger.ms`. The disk is read for one of them at a time.
+at most every `kraftd.observer.linger.ms`, less often the more they are. The disk is read for one of them at a
+time.
 
 Follows: FREQ-*, HWM-*, D-10, D-11, D-15, D-24.
 Differs: an observer is given committed records only, so it truncates nothing, and is answered once for a

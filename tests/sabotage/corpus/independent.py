@@ -243,9 +243,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A fetch that is parked after the news were told is not told of a high watermark that it does not know.",
         "tests",
         (
-            "kraftd.raft.replication:Replication._serve",
-            "if fetch.wants_high_watermark(leader_state.high_watermark):",
-            "if fetch.replica_id < 0 and fetch.wants_high_watermark(leader_state.high_watermark):",
+            "kraftd.raft.replication:Replication._park",
+            "if not fetch.wants_high_watermark(leader_state.high_watermark):",
+            "if fetch.is_follower or not fetch.wants_high_watermark(leader_state.high_watermark):",
         ),
         where=("tests/unit/raft/test_requests_in.py",),
     ),
@@ -455,8 +455,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.raft.leader_state:LeaderState.next_deadline_ms",
-            "self.purgatory.next_deadline_ms,\n        self.pending_appends.check_at_ms,\n",
-            "self.purgatory.next_deadline_ms,\n",
+            "self.pending_appends.check_at_ms,",
+            "",
         ),
     ),
     # Node 1's followers are cut off without a word, and one append with a deadline of 300 ms is in its

@@ -279,6 +279,30 @@ REPLICATION = (
         where=("tests/stories/test_replication.py",),
     ),
     mutant(
+        "observer-starves-voters",
+        "D-24",
+        "The disk is read for every observer at once, and a follower's read waits behind all of them.",
+        "tests",
+        (
+            "kraftd.raft.replication:Replication._read_from_disk",
+            "if not fetch.is_follower and leader_state.is_reading_for_observer:",
+            "if False:",
+        ),
+        where=("tests/unit/raft/test_serving_observers.py",),
+    ),
+    mutant(
+        "observer-group-forgotten",
+        "D-24",
+        "An observer that comes while the others wait for their group is given each record by itself.",
+        "tests",
+        (
+            "kraftd.raft.purgatory:FetchPurgatory.joins_group",
+            "return fetch.offset >= self._group_offset and now_ms < self._group_not_before_ms",
+            "return False",
+        ),
+        where=("tests/unit/raft/test_serving_observers.py",),
+    ),
+    mutant(
         "fetch-expiry-race",
         "KAFKA-15100",
         "A response that says where the logs part is held back like an empty one until the wait is over.",
@@ -352,7 +376,7 @@ REPLICATION = (
         "tests",
         (
             "kraftd.raft.replication:Replication.on_batches_read",
-            "may_have_all = fetch.replica_id >= 0 or leader_state.high_watermark >= self.raft.log.end_offset",
+            "may_have_all = fetch.is_follower or leader_state.high_watermark >= self.raft.log.end_offset",
             "may_have_all = True",
         ),
         where=("tests/stories/test_replication.py",),

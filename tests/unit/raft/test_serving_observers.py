@@ -88,6 +88,21 @@ def test_who_was_up_to_date_is_answered_at_once_and_then_once_in_a_linger() -> N
 
 
 @covers("D-24")
+def test_a_hundred_observers_are_answered_less_often_than_three() -> None:
+    lone = leader()
+    end = lone.raft_node.log.end_offset
+    many = range(1_000, 1_100)
+    for replica in many:
+        fetch(lone, replica, end)
+    assert answered(commit(lone, b"first")).keys() >= {*many}
+    for replica in many:
+        assert not every(fetch(lone, replica, end + 1), fx.Reply)
+    commit(lone, b"second")
+    assert not {*many} & answered(lone.run(39)).keys()
+    assert answered(lone.run(1)).keys() >= {*many}
+
+
+@covers("D-24")
 def test_who_is_behind_the_last_group_is_answered_at_once() -> None:
     lone = leader()
     end = lone.raft_node.log.end_offset
