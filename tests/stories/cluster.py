@@ -287,7 +287,10 @@ class Cluster:
         if node.raft_node is None or incarnation not in (None, node.incarnation):
             return
         if node.frozen_until_ms > self.now_ms:
-            self.at(node.frozen_until_ms - self.now_ms, lambda: self.feed(node_id, event, node.incarnation))
+            # To this process only: node 1 freezes while it flushes, is killed and wiped, and starts again before
+            # the flush would have been told.
+            told = node.incarnation
+            self.at(node.frozen_until_ms - self.now_ms, lambda: self.feed(node_id, event, told))
             return
         self.take_in(node, event)
         self.poll(node)

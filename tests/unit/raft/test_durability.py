@@ -69,7 +69,7 @@ def test_random_schedules_lose_nothing_and_end_in_agreement(seed: int) -> None:
 
 
 @pytest.mark.covers("SIMX-07", "D-06")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(12), 6104, 6875])
 def test_random_schedules_with_nodes_that_forget_lose_nothing(seed: int) -> None:
     Chaos(seed, wipes=True).run()
 
