@@ -287,8 +287,8 @@ class Cluster:
         if node.raft_node is None or incarnation not in (None, node.incarnation):
             return
         if node.frozen_until_ms > self.now_ms:
-            # To this process only: node 1 freezes while it flushes, is killed and wiped, and starts again before
-            # the flush would have been told.
+            # To this process only: node 1 freezes while it flushes, is killed and wiped, and starts again
+            # before it would have heard of the flush.
             told = node.incarnation
             self.at(node.frozen_until_ms - self.now_ms, lambda: self.feed(node_id, event, told))
             return
