@@ -255,3 +255,37 @@ def test_what_is_not_finished_when_the_process_stops_leaves_nothing(world: World
     assert world.names() == [name_of(1) + ".part"]
     world.snapshotter.stop()
     assert world.names() == []
+
+
+# --- loaded ones --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("D-19")
+def test_behind_a_loaded_snapshot_the_count_begins_anew_and_an_image_of_before_it_is_dropped(
+    world: World,
+) -> None:
+    world.apply(0, size=60)
+    world.apply(1, size=60)
+    assert world.snapshotter._kept
+    world.apply(2, size=60)
+    loaded = SnapshotInfo(OffsetAndEpoch(50, 5), 10, AT)
+    world.snapshotter.loaded(loaded)
+    assert world.snapshotter.newest == loaded
+    assert world.snapshotter.wake_at_ms() == NEVER_MS
+    world.apply(50, size=60)
+    assert world.snapshotter.wake_at_ms() == NEVER_MS
+    world.apply(51, size=60)
+    world.turns_to_end()
+    assert world.names() == [name_of(52)]
+
+
+@pytest.mark.covers("D-19")
+def test_an_older_one_whose_write_had_begun_is_not_the_newest(world: World) -> None:
+    world.apply(0)
+    world.turn()
+    assert world.snapshotter._write
+    loaded = SnapshotInfo(OffsetAndEpoch(50, 5), 10, AT)
+    world.snapshotter.loaded(loaded)
+    world.turns_to_end()
+    assert [info.id.offset for info in world.written] == [1]
+    assert world.snapshotter.newest == loaded
