@@ -41,6 +41,7 @@ Where things happen:
     an API is decided                      controller/admin_apis.py: a line for each, which names its module
     a torn end is cut                      storage/recovery.py; found by storage/log_scan.py
     a snapshot is written                  runtime/snapshotter.py; raft/snapshot_points.py says where
+    committed records are watched          runtime/committed_fetches.py; cli/log_stream.py, cli/watch.py
     a fault hurts simulated nodes          tests/sim/fault_*.py
 
 Good first reads: `raft/events.py` and `raft/effects.py` (between decisions and I/O), `raft/__init__.py` and

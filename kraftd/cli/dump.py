@@ -228,13 +228,18 @@ def _select(batch: Batch, selection: Selection) -> Iterator[Item]:
 
 def _entry(batch: Batch, record: RecordView, *, show_secrets: bool) -> DumpedRecord:
     try:
-        told = _told(record, is_control=batch.view.is_control, show_secrets=show_secrets)
+        told = content_of(record, is_control=batch.view.is_control, show_secrets=show_secrets)
     except MalformedError as error:
         return DumpedRecord(batch, record, "UNREADABLE", -1, None, str(error))
     return DumpedRecord(batch, record, told["type"], told["version"], told["data"])
 
 
-def _told(record: RecordView, *, is_control: bool, show_secrets: bool) -> dict[str, Any]:
+def content_of(record: RecordView, *, is_control: bool, show_secrets: bool) -> dict[str, Any]:
+    """Kind, version and content of a record, as `type`, `version` and `data`.
+
+    Raises:
+        MalformedError: It does not follow its schema.
+    """
     if is_control:
         control = decode_control(record.key, record.value)
         told = control_to_json(control)

@@ -33,6 +33,7 @@ COMMANDS = MappingProxyType(
         "brokers": "kraftd.cli.brokers",
         "configs": "kraftd.cli.configs",
         "events": "kraftd.cli.events",
+        "watch": "kraftd.cli.watch",
         "metrics": "kraftd.cli.metrics",
         "random-uuid": "kraftd.cli.directory",
         "format": "kraftd.cli.directory",

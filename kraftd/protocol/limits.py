@@ -80,6 +80,12 @@ one of five bytes is decoded to 200. Twice what one operation or one response ho
 TAGS_MAX: Final = msgpack_types.TAGS_MAX
 """Tagged fields of one struct."""
 
+COMMITTED_BYTES_MAX: Final = 256 * KIB
+"""The batches of a response to a reader that is no replica; one that is larger comes alone."""
+
+WATCHERS_MAX: Final = 256
+"""Readers that wait for the next commit on one node; above, they are answered at once, without records."""
+
 OPERATION_BYTES_MAX: Final = 8 * MIB
 """Record bytes of one operation; above, it is refused as a whole (KAFKA-14204)."""
 

@@ -28,8 +28,8 @@ from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.purgatory import PendingFetch
 from kraftd.raft.rpc import FetchParams
 from kraftd.raft.state import RaftState
-from kraftd.records.batch import BatchView
-from kraftd.types import NEVER_MS, Now, Offset, ReplicaKey
+from kraftd.records.batch import ending_by
+from kraftd.types import NEVER_MS, Now, ReplicaKey
 
 _HW_PUSH_DELAY_MS = 1
 
@@ -207,9 +207,7 @@ class Replication:
             return False
         if event.records and event.generation == self.raft.log.generation:
             may_have_all = fetch.is_follower or leader_state.high_watermark >= self.raft.log.end_offset
-            records = (
-                event.records if may_have_all else _committed(event.records, leader_state.high_watermark)
-            )
+            records = event.records if may_have_all else ending_by(event.records, leader_state.high_watermark)
             self._reply(leader_state, fetch, (records,) if records else ())
         else:
             self.raft.refuse_fetch(fetch.handle, fetch.version, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -273,14 +271,3 @@ class Replication:
             )
             self._cached_response = (key, response)
         return self._cached_response[1]
-
-
-def _committed(records: bytes, high_watermark: Offset) -> bytes:
-    """Return the batches of a cold read that end at or before the high watermark."""
-    at = 0
-    while at < len(records):
-        batch = BatchView(records, at)
-        if batch.end_offset > high_watermark:
-            break
-        at += batch.size_bytes
-    return records[:at]

@@ -121,6 +121,17 @@ def walk(buffer: bytes | memoryview) -> Iterator["BatchView"]:
         position += batch.size_bytes
 
 
+def ending_by(records: bytes, end_offset: Offset) -> bytes:
+    """Of whole batches that were checked already, those that end at or before an offset."""
+    at = 0
+    while at < len(records):
+        batch = BatchView(records, at)
+        if batch.end_offset > end_offset:
+            break
+        at += batch.size_bytes
+    return records[:at]
+
+
 class BatchView:
     """A batch inside a buffer. Making one reads only the header; `check` proves the rest."""
 

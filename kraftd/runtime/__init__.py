@@ -11,6 +11,7 @@ its own line and from those below it:
     network                           frames to events, effects to frames
     controller_apis  log_export       what clients ask of the controller and the node; copies of its log
     kafka_apis  envelopes             what is served on Kafka's wire alone; what brokers forward
+    committed_fetches                 what is committed, for those who watch it
     request_router                    each request to its handler
     unregistered_brokers              brokers that fetch and never register
     registration_manager              registers this controller with the active one

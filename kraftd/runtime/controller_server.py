@@ -50,6 +50,7 @@ from kraftd.raft import (
 from kraftd.raft.effects import LeaderChanged, ShutdownReady, StateChanged
 from kraftd.records.frame import decode_record
 from kraftd.runtime.applier import Applier
+from kraftd.runtime.committed_fetches import CommittedFetches
 from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.config import Config
 from kraftd.runtime.controller_apis import ControllerApis
@@ -156,6 +157,9 @@ class ControllerServer(RaftListener, NoticeLogger):
         )
         self.events = EventStatus(config.node_id, controller, self.apis)
         self.status = self._make_status(started_at)
+        self.committed_fetches = CommittedFetches(
+            self.raft_node, self.store, driver, linger_ms=config.timing.observer_linger_ms
+        )
         self._add_routes(LogExports(directory, self.raft_node, environment.tasks))
 
     def _make_connections(self, environment: Environment) -> None:
@@ -261,6 +265,8 @@ class ControllerServer(RaftListener, NoticeLogger):
         router.add({DescribeNodeRequest: self._serve_describe, DescribeEventsRequest: self._serve_events})
         router.add(exports.handlers)
         router.add_when_closed(exports.forget)
+        router.add(self.committed_fetches.handlers)
+        router.add_when_closed(self.committed_fetches.forget)
         router.add(Envelopes(router, self.server.limited_logger).handlers)
         served = self.server.kafka_api_keys = (router.api_keys & KAFKA.apis.keys()) | KafkaApis.API_KEYS
         router.add(KafkaApis(self._directory.cluster_id, self.raft_node, self.controller, served).handlers)
@@ -273,7 +279,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             self.raft_node,
             self.make_executor(),
             before=[self.server, self.apis],
-            after=[self.applier, self.store, self.guard, self.snapshotter],
+            after=[self.applier, self.store, self.guard, self.snapshotter, self.committed_fetches],
         )
         snapshot = _snapshot_to_start_from(self._directory)
         if snapshot is not None:

@@ -139,6 +139,34 @@ def exports_that_nobody_reads(ground: Ground) -> None:
         pass
 
 
+@attack(CLIENT, prepare=fill_image)
+def watchers_that_stop_reading(ground: Ground) -> None:
+    """400 clients read the committed log from its beginning, 64 requests each, and take no response."""
+    for number in range(400):
+        with unharmed():
+            line = ground.client(ground.node_ids[number % 3], buffers=4_096, timeout_s=0.3)
+            values = {"Offset": 0, "MaxWaitMs": FOR_EVER_MS, "MaxBytes": FOR_EVER_MS}
+            line.send(
+                b"".join(wire.request("FetchCommitted", values, correlation_id=step) for step in range(64))
+            )
+    for _ in ground.lasting(0.1):
+        pass
+
+
+@attack(CLIENT)
+def watchers_of_what_never_comes(ground: Ground) -> None:
+    """Clients wait for impossible offsets of the committed log for ever, and ask again and again."""
+    offsets = (0, 1, -1, 1 << 62, (1 << 63) - 1, -(1 << 63))
+    for number in ground.lasting(0.0):
+        with unharmed():
+            line = ground.client(ground.node_ids[number % 3], timeout_s=0.3)
+            for step, offset in enumerate(offsets * 10):
+                wait_ms = (FOR_EVER_MS, 0, -1)[step % 3]
+                values = {"Offset": offset, "MaxWaitMs": wait_ms, "MaxBytes": step - 1}
+                line.send(wire.request("FetchCommitted", values, correlation_id=step))
+            line.drain(0.001)
+
+
 @attack(CLIENT, elections=-1)
 def resignations_without_end(ground: Ground) -> None:
     """ResignLeader to anybody, to non-voters, to the leader itself, at every node, again and again.

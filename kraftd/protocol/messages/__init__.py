@@ -397,6 +397,8 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.fetch import FetchResponseNodeEndpoint as FetchResponseNodeEndpoint
     from kraftd.protocol.messages.fetch import FetchResponsePartitionData as FetchResponsePartitionData
     from kraftd.protocol.messages.fetch import FetchResponseSnapshotId as FetchResponseSnapshotId
+    from kraftd.protocol.messages.fetch_committed import FetchCommittedRequest as FetchCommittedRequest
+    from kraftd.protocol.messages.fetch_committed import FetchCommittedResponse as FetchCommittedResponse
     from kraftd.protocol.messages.fetch_snapshot import FetchSnapshotRequest as FetchSnapshotRequest
     from kraftd.protocol.messages.fetch_snapshot import (
         FetchSnapshotRequestPartitionSnapshot as FetchSnapshotRequestPartitionSnapshot,
@@ -853,6 +855,10 @@ else:
             "DescribeEventsResponseQueue",
             "DescribeEventsResponseSlowEvent",
             "DescribeEventsResponseWaiting",
+        ),
+        "fetch_committed": (
+            "FetchCommittedRequest",
+            "FetchCommittedResponse",
         ),
         "unions": (
             "QuorumRequest",

@@ -25,4 +25,5 @@ API_MODULES: Final[Mapping[int, CodecModule]] = {
     20009: CodecModule("DescribeTopics", f"{__name__}.describe_topics", 0, 0),
     20010: CodecModule("ListBrokers", f"{__name__}.list_brokers", 0, 0),
     20011: CodecModule("DescribeEvents", f"{__name__}.describe_events", 0, 0),
+    20012: CodecModule("FetchCommitted", f"{__name__}.fetch_committed", 0, 0),
 }

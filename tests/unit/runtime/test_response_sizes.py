@@ -231,6 +231,13 @@ def chunks() -> Iterator[Response]:
     yield exported(m.ExportChunkRequest("meta.properties", 0, 1 << 31 - 1), segments=1)[-1]
 
 
+def committed() -> Iterator[Response]:
+    """One batch comes however large it is: as large as an operation may be."""
+    refusal = "the log begins at offset 9223372036854775807; what was before is in a snapshot"
+    yield m.FetchCommittedResponse(1, refusal, 1 << 62, 1 << 62), b""
+    yield m.FetchCommittedResponse(0, None, 1 << 62, 1 << 62), bytes(limits.OPERATION_BYTES_MAX)
+
+
 # --- configs
 
 
@@ -378,6 +385,7 @@ LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "ResignLeader": resignations,
     "ExportManifest": manifests,
     "ExportChunk": chunks,
+    "FetchCommitted": committed,
     "DescribeConfigs": descriptions,
     "ListConfigs": listings,
     "DescribeEvents": described_events,
