@@ -10,7 +10,9 @@ Schema of `status`: cluster_id (text or null), leader_id, leader_epoch, high_wat
     answer: role, voter, epoch, leader_id, voted_id, log_start_offset, log_end_offset, log_end_epoch,
     flushed_offset, high_watermark, applied_offset, lag, whole, alarms, troubles (what the table notes),
     no_leader_reason, last_contact_ms, election_attempts, snapshot_offset, snapshot_bytes, snapshot_age_ms
-    (of its newest snapshot; -1 without one), image_hash, metadata_version, directory_id, software, uptime_ms.
+    (of its newest snapshot; -1 without one), snapshot_loaded_percent (of the one that it restores; 100 if it
+    restores none), why_no_snapshot (it has none, or none is written; text or null), image_hash,
+    metadata_version, directory_id, software, uptime_ms.
     Of brokers and topics, in the newest image that answered (null if none did): active_brokers,
     fenced_brokers, stopping_brokers, topics, partitions, offline_partitions (numbers), fenced_broker_ids and
     offline_partition_names (the first 16).
@@ -233,6 +235,8 @@ _OWN_VIEW: Mapping[str, str] = {
     "snapshot_offset": "snapshot_offset",
     "snapshot_bytes": "snapshot_bytes",
     "snapshot_age_ms": "snapshot_age_ms",
+    "snapshot_loaded_percent": "snapshot_loaded_percent",
+    "why_no_snapshot": "why_no_snapshot",
     "image_hash": "image_hash",
     "metadata_version": "metadata_version",
     "directory_id": "",

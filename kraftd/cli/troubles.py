@@ -11,6 +11,7 @@ from kraftd.protocol.messages import DescribeNodeResponse
 from kraftd.types import NO_NODE
 
 _PLACES_MAX = 3
+_ALL_PERCENT = 100
 _BETWEEN = "; "
 _NOT_WHOLE = "not_whole: "
 _NOT_COUNTED = "not counted: "
@@ -19,6 +20,8 @@ _NOT_COUNTED = "not counted: "
 def troubles(response: DescribeNodeResponse) -> list[str]:
     """Its alarms, that it is not whole, and why it follows nobody, as far as one does not say the other."""
     found = list(dict.fromkeys(response.alarms))
+    if response.snapshot_loaded_percent < _ALL_PERCENT:
+        found.append(f"loads a snapshot, {response.snapshot_loaded_percent} % of which are restored")
     if not response.whole and not found:
         found.append("not whole: neither votes nor counts")
     reason = response.why_not_following if response.leader_id == NO_NODE else None

@@ -54,6 +54,12 @@ class SnapshotPoints:
         if last.id.offset > self._offset:
             self._offset, self._since_ms, self._bytes = last.id.offset, last.last_contained_timestamp_ms, 0
 
+    @property
+    def why_not_due(self) -> str:
+        """How far the next point is, in words."""
+        after = f", nor {self._interval_ms} ms have passed in its timestamps" if self._interval_ms else ""
+        return f"{self._bytes} of {self._bytes_max} bytes of log have been applied since the last{after}"
+
     def is_due(self, batch: CommittedBatch) -> bool:
         """Count a batch. Returns whether its end is to be a point, if a snapshot can be made there."""
         if batch.end_offset <= self._offset:

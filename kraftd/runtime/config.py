@@ -27,12 +27,6 @@ ENVIRONMENT_PREFIX = "KRAFTD_"
 _OTHER_VARIABLES = frozenset({"KRAFTD_BOOTSTRAP", "KRAFTD_KLOGS"})
 """Variables of our tools that look like keys and are none."""
 
-_OF_CLEANING = (
-    "metadata.max.retention.bytes",
-    "metadata.max.retention.ms",
-)
-"""Checked, so that a mistake shows, and not used: nothing is cleaned yet."""
-
 _UNSPECIFIED_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, never bound
 LOOPBACK = "127.0.0.1"
 """Of IPv4 alone: one socket, one address, the same on machines without IPv6."""
@@ -54,7 +48,7 @@ class QuorumTiming(msgspec.Struct, frozen=True):
 
 
 class LogLimits(msgspec.Struct, frozen=True):
-    """When the metadata log rolls, and when a snapshot of it is made."""
+    """When the metadata log rolls, when a snapshot of it is made, and how much of both is kept."""
 
     segment_bytes: int
     segment_ms: int
@@ -62,6 +56,10 @@ class LogLimits(msgspec.Struct, frozen=True):
     """Of batches between two snapshots."""
     snapshot_interval_ms: int = 3_600_000
     """Between two snapshots, by the timestamps of batches; 0 for any time."""
+    retention_bytes: int = 100 << 20
+    """What log and snapshots may hold together; negative for any number."""
+    retention_ms: int = 604_800_000
+    """How old a snapshot becomes that is not the newest; negative for any age."""
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -472,13 +470,13 @@ def _read_log_limits(reader: _Reader) -> LogLimits:
             f"metadata.log.segment.bytes: {segment_bytes} is below {segment_bytes_min}, "
             "metadata.log.segment.min.bytes"
         )
-    for key in _OF_CLEANING:
-        reader.integer(key)
     return LogLimits(
         segment_bytes=segment_bytes,
         segment_ms=reader.integer("metadata.log.segment.ms"),
         snapshot_bytes=reader.integer("metadata.log.max.record.bytes.between.snapshots"),
         snapshot_interval_ms=reader.integer("metadata.log.max.snapshot.interval.ms"),
+        retention_bytes=reader.integer("metadata.max.retention.bytes"),
+        retention_ms=reader.integer("metadata.max.retention.ms"),
     )
 
 

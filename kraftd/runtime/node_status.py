@@ -119,6 +119,8 @@ class NodeStatus:
             snapshot_offset=-1 if newest is None else newest.id.offset,
             snapshot_bytes=-1 if newest is None else newest.size_bytes,
             snapshot_age_ms=self._snapshot_age_ms(now),
+            snapshot_loaded_percent=self._applier.loaded_percent,
+            why_no_snapshot=brief(self._snapshotter.why_none, limits.WORDS_BYTES_MAX) or None,
         )
 
     def health_input(self, now: Now) -> HealthInput:
@@ -206,6 +208,11 @@ class NodeStatus:
             "kraftd_snapshot_offset",
             "The offset up to which the newest snapshot has the log; -1 without one.",
             -1 if newest is None else newest.id.offset,
+        )
+        yield Sample(
+            "kraftd_snapshot_loaded_percent",
+            "How much of the snapshot that is being loaded is restored; 100 while none is.",
+            self._applier.loaded_percent,
         )
 
     def _snapshot_age_ms(self, now: Now) -> int:

@@ -100,11 +100,24 @@ class Snapshotter(TimedTurnTask):
         self._slice_at_ms = 0
         self._last_write_ms = 0
         self._failure = ""
+        self._impossible = ""
+        """Why none could be made when the last one was due; empty if one could."""
 
     @property
     def alarms(self) -> Sequence[str]:
         """Why the last snapshot was not written; empty once one was."""
         return (self._failure,) if self._failure else ()
+
+    @property
+    def why_none(self) -> str:
+        """Why there is no snapshot, or none is written although one is due; empty if neither is so."""
+        if self._failure or self._impossible:
+            return self._failure or self._impossible
+        if self.newest is not None or self._write is not None:
+            return ""
+        if self._kept is not None:
+            return "the first one waits for its turn behind the other voters"
+        return f"none is due yet: {self._points.why_not_due}"
 
     def applied(self, batch: CommittedBatch) -> None:
         """Look whether a batch that was just applied ends at a point; if so, keep the image there."""
@@ -113,7 +126,8 @@ class Snapshotter(TimedTurnTask):
         image = self._image()
         # In a transaction the image lacks what it pends on, and before a level is set nothing says in which
         # versions records may be written. Either ends with a batch, and every node sees the same one.
-        if image.transaction is not None or not image.metadata_version:
+        self._impossible = _why_impossible(image)
+        if self._impossible:
             return
         point, before = self._points.take(batch), self._kept
         since_ms = self._driver.now().mono_ms if before is None else before.since_ms
@@ -241,3 +255,10 @@ def _write_piece(
     except SnapshotError as error:
         writer.drop()
         return error
+
+
+def _why_impossible(image: MetadataImage) -> str:
+    """Why no snapshot can be made of an image; empty if one can."""
+    if image.transaction is not None:
+        return f"one is due, and a metadata transaction is open since offset {image.transaction.begin_offset}"
+    return "" if image.metadata_version else "one is due, and the log does not say which metadata.version"

@@ -123,4 +123,8 @@ class DescribeNodeResponse(Struct, frozen=True, gc=False):
     """Size of that snapshot; -1 without one. (int64)"""
     snapshot_age_ms: int = -1
     """Milliseconds since its newest record was written; -1 without one. (int64)"""
+    snapshot_loaded_percent: int = 100
+    """How much of the snapshot that is being loaded is restored; 100 while none is. (int8)"""
+    why_no_snapshot: str | None = None
+    """Why it has no snapshot, or writes none although one is due; null if neither is so. (string)"""
     unknown_tags: UnknownTags = ()

@@ -11,6 +11,7 @@ from kraftd.protocol.messages.describe_node import (
 from kraftd.serde.msgpack_types import (
     NO_TAGS,
     Array,
+    Int8,
     Int16,
     Int32,
     Int64,
@@ -102,6 +103,8 @@ _DescribeNodeResponseV0: TypeAlias = tuple[
     Int64,
     Int64,
     Int64,
+    Int8,
+    str | None,
     Tags,
 ]
 
@@ -145,6 +148,8 @@ def _build_describe_node_response_v0(wire: _DescribeNodeResponseV0) -> DescribeN
         snapshot_offset,
         snapshot_bytes,
         snapshot_age_ms,
+        snapshot_loaded_percent,
+        why_no_snapshot,
         tags,
     ) = wire
     return DescribeNodeResponse(
@@ -185,6 +190,8 @@ def _build_describe_node_response_v0(wire: _DescribeNodeResponseV0) -> DescribeN
         snapshot_offset=snapshot_offset,
         snapshot_bytes=snapshot_bytes,
         snapshot_age_ms=snapshot_age_ms,
+        snapshot_loaded_percent=snapshot_loaded_percent,
+        why_no_snapshot=why_no_snapshot,
         unknown_tags=kept(tags) if tags else (),
     )
 
@@ -228,6 +235,8 @@ def _pack_describe_node_response_v0(value: DescribeNodeResponse) -> tuple[object
         value.snapshot_offset,
         value.snapshot_bytes,
         value.snapshot_age_ms,
+        value.snapshot_loaded_percent,
+        value.why_no_snapshot,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 

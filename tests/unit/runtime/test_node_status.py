@@ -5,7 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from kraftd.cli.troubles import troubles
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import EMPTY
 from kraftd.net.tally import Tally
@@ -57,8 +59,8 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         facts,
         raft_node=lone.raft_node,
         controller=parts,
-        applier=SimpleNamespace(applied_offset=0, applied_timestamp_ms=-1, alarms=()),
-        snapshotter=SimpleNamespace(alarms=(), newest=None),
+        applier=SimpleNamespace(applied_offset=0, applied_timestamp_ms=-1, alarms=(), loaded_percent=40),
+        snapshotter=SimpleNamespace(alarms=(), newest=None, why_none="none is due yet"),
         store=parts,
         peer_connections=parts,
         server=parts,
@@ -187,3 +189,14 @@ def test_connections_that_were_closed_are_counted_by_reason() -> None:
     assert status.readings(lone.now)["connections-closed"] == sum(closed.values())
     assert closed["idle"] == 3
     assert set(closed) >= {"malformed", "broken", "over_budget", "refused"}
+
+
+@pytest.mark.covers("D-23")
+def test_a_node_says_how_much_of_a_snapshot_it_has_restored_and_why_it_has_none() -> None:
+    status, _ = status_of(Lone())
+    response = status.describe(Now(0, 0))
+    assert (response.snapshot_loaded_percent, response.why_no_snapshot) == (40, "none is due yet")
+    samples = {sample.name: sample.value for sample in status.samples(Now(0, 0))}
+    assert samples["kraftd_snapshot_loaded_percent"] == 40
+    assert troubles(response)[0] == "loads a snapshot, 40 % of which are restored"
+    assert not any("snapshot" in text for text in troubles(replace(response, snapshot_loaded_percent=100)))

@@ -289,3 +289,30 @@ def test_an_older_one_whose_write_had_begun_is_not_the_newest(world: World) -> N
     world.turns_to_end()
     assert [info.id.offset for info in world.written] == [1]
     assert world.snapshotter.newest == loaded
+
+
+# --- why none is written ------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("D-19")
+def test_it_says_why_there_is_no_snapshot(tmp_path: Path) -> None:
+    world = World(tmp_path, me=2)
+    world.apply(0, size=40)
+    snapshotter = world.snapshotter
+    assert snapshotter.why_none == "none is due yet: 40 of 100 bytes of log have been applied since the last"
+    world.image = apply_all(IMAGE, [BeginTransactionRecord("t")], 7)
+    world.apply(1)
+    assert snapshotter.why_none == "one is due, and a metadata transaction is open since offset 7"
+    world.image = EMPTY
+    world.apply(2)
+    assert snapshotter.why_none == "one is due, and the log does not say which metadata.version"
+    world.image = IMAGE
+    world.apply(3)
+    assert snapshotter.why_none == "the first one waits for its turn behind the other voters"
+    world.fs.is_full = True
+    world.turns_to_end()
+    assert snapshotter.why_none.endswith("No space left on device")
+    world.fs.is_full = False
+    world.apply(4)
+    world.turns_to_end()
+    assert snapshotter.why_none == ""
