@@ -96,6 +96,10 @@ D-21 to D-34 that are missing are kept for loading, cleaning, changes of the vot
           the leader last; a point that is overtaken is dropped. Files of one id are equal, byte for byte.
     D-20  A snapshot counts once it was read back and proved, synced, renamed, and its directory synced; until
           then it promises nothing. What fails of it costs the snapshot, with an alarm, never the process.
+    D-21  A snapshot takes the log's place in one barrier: no flush runs, the generation rises, the recovery
+          point moves before a segment goes. A crash leaves the old log or the new one.
+    D-22  The log is cut at a snapshot's end that is applied and flushed, without a new generation. Names go
+          at once, files when nobody reads them, in a worker.
     D-23  A start restores the newest whole snapshot and applies the log behind it. Until it has, a node knows
           how far behind it is and lets others lead, and tells nobody an applied offset.
     D-24  Observers are answered after voters, in groups: one that was up to date at once, after that at most

@@ -27,6 +27,10 @@ SIDECAR = "kraftd.state"
 LOG_DIRECTORY = "__cluster_metadata-0"
 LOG = ".log"
 DELETED = ".deleted"
+ASIDE = ".aside"
+"""Behind the name of a segment that nothing leads to any more, and that is kept until its records are here
+again. Kafka passes such a file over.
+"""
 PART = ".part"
 
 

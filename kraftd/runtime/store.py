@@ -112,9 +112,10 @@ class DirectoryStore(Store, TimedTurnTask):
 
     def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
         """Read batches of the log in the reader thread. New damage is reported to the raft node (D-06)."""
-        view = self._log.reader_view()
+        view = self._log.reader_view().pin()
 
         def ended(read: tuple[bytes, str]) -> None:
+            view.release()
             records, damage = read
             if damage:
                 # Of the generation that was read. The log may have been truncated meanwhile, and what was
@@ -160,9 +161,11 @@ class DirectoryStore(Store, TimedTurnTask):
 
     def _begin_flush(self, now_ms: int, *, report: bool) -> None:
         sync_recovery_point = now_ms - self._recovery_point_synced_at_ms >= RECOVERY_POINT_INTERVAL_MS
+        self._directory.raise_high_watermark(self._raft_node.high_watermark)
         if sync_recovery_point:
             self._recovery_point_synced_at_ms = now_ms
             self._recovery_point_is_dirty = False
+            self._directory.write_high_watermark()
         job = self._log.begin_flush(sync_recovery_point=sync_recovery_point)
         self._flushing_since_ms = now_ms
         self._begun_flush = job.run, lambda _: self._flushed(job, report=report)

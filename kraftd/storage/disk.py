@@ -92,6 +92,10 @@ class Disk:
         if self.fs.exists(path):
             self._change("unlink", path, lambda: self.fs.unlink(path))
 
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename a file, over one that has the new name. Not durable before `sync_directory`."""
+        self._change("rename", source, lambda: self.fs.rename(source, target))
+
     def make_directory(self, path: Path) -> None:
         """Create a directory and make its name durable; parents must exist."""
         self._change("mkdir", path, lambda: self.fs.make_directory(path))
@@ -111,7 +115,7 @@ class Disk:
             self.sync(handle, scratch)
         finally:
             self.fs.close(handle)
-        self._change("rename", scratch, lambda: self.fs.rename(scratch, path))
+        self.rename(scratch, path)
         self.sync_directory(path.parent)
 
     # -- reads ---------------------------------------------------------------------------------

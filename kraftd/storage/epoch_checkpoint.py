@@ -4,7 +4,7 @@ The log asks it for the last epoch and for the epoch of an offset. It is rebuilt
 every start; the file serves Kafka, tools, and the one thing batches cannot say: that a copy of a
 directory ends before its log did.
 
-Follows: LOG-09..12. An entry is on disk before the batch that it belongs to, so the file may hold too
+Follows: LOG-09..12, CLN-08. An entry is on disk before the batch that it belongs to, so the file may hold too
 much after a crash, never too little.
 Differs: Kafka writes the file some time after a truncation; we write it at once.
 """
@@ -41,6 +41,18 @@ class EpochCheckpoint:
             self._become(entries)
             self.save()
 
+    def cut_front(self, start_offset: Offset) -> None:
+        """Move the epoch that covers a log's new start to it, remove those before, and write the file."""
+        entries = entries_from(self.entries, start_offset)
+        if entries != self.entries:
+            self._become(entries)
+            self.save()
+
+    def clear(self) -> None:
+        """Forget all epochs, and write the file."""
+        self._become(())
+        self.save()
+
     def epoch_of(self, offset: Offset) -> Epoch:
         """Return the epoch of the record at this offset; 0 before the first entry."""
         return epoch_checkpoint.epoch_of(self.entries, offset)
@@ -63,6 +75,16 @@ def with_entry(entries: tuple[EpochEntry, ...], epoch: Epoch, start_offset: Offs
         return entries
     kept = (e for e in entries if e.epoch < epoch and e.start_offset < start_offset)
     return (*kept, EpochEntry(epoch, start_offset))
+
+
+def entries_from(entries: tuple[EpochEntry, ...], start_offset: Offset) -> tuple[EpochEntry, ...]:
+    """Return the entries of a log that begins at an offset, by CLN-08: that of the epoch which covers it is
+    moved there.
+    """
+    slots = sum(entry.start_offset <= start_offset for entry in entries)
+    if slots == 0:
+        return entries
+    return (EpochEntry(entries[slots - 1].epoch, start_offset), *entries[slots:])
 
 
 def with_lost_epochs(

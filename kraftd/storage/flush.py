@@ -33,8 +33,8 @@ class RecoveryPointStore(Protocol):
     def raise_recovery_point(self, at: OffsetAndEpoch) -> None:
         """Write a higher recovery point, without a sync."""
 
-    def lower_recovery_point(self, at: OffsetAndEpoch) -> None:
-        """Write a lower recovery point; durable on return."""
+    def move_recovery_point(self, at: OffsetAndEpoch) -> None:
+        """Write another recovery point; durable on return."""
 
     def synced(self, sequence: int) -> None:
         """Record that the state with this number is durable now."""

@@ -15,9 +15,11 @@ and besides them
 - `partition.metadata`, `quorum-state`, `*.checkpoint`: not touched here.
 
 The segments form a chain: each begins at the offset where the one before it ends. Only the last one, the
-active segment, is written to. Three offsets matter: the log *start* (base of the first segment), its
-*end* (where the next batch goes), and the *flushed* offset, below which everything survives a power cut.
-None of them is in Kafka's files. The flushed offset is kept by a `RecoveryPointStore` (kraftd's sidecar).
+active segment, is written to. Three offsets matter: the log *start* (0, or the end of a snapshot, which may
+lie inside the first segment), its *end* (where the next batch goes), and the *flushed* offset, below which
+everything survives a power cut. None of them is in Kafka's files. The flushed offset is kept by a
+`RecoveryPointStore` (kraftd's sidecar); the start is found again by the snapshots that are there
+(`log_start`).
 
 What a crash can leave
 ----------------------
@@ -35,6 +37,14 @@ what is left is always a prefix. Then the segment is truncated and synced, then 
 any two of these leaves a log that the leader will have truncated again. Nothing is appended before all is
 durable, so old and new batches never stand side by side.
 
+*While the front is cut.* Segments before the new start lose their names, oldest first, each durably before
+the next: what is left is always a chain. All was flushed, and a whole snapshot holds it.
+
+*While a snapshot takes the log's place.* First the recovery point moves to the snapshot's end, synced. Then
+the segments lose their names, newest first, then the epochs go, then the new segment gets its name. Until
+then a front of the old log is left, and the opening ends the work (`log_start`); an old log that continues
+the snapshot stays.
+
 *While flushing.* The recovery point is written after the sync that it speaks of, so it is never too high.
 It may be too low, by what was flushed since it was itself synced: then a little more is read again.
 
@@ -49,13 +59,16 @@ point, and is never cut (`log_scan`); the log then goes on at its end, with a ho
 How it is used
 --------------
 One class, because appending, rolling, flushing and truncating change the same segments, ends and generation.
-All methods are called from the one loop. Two values leave it: a `FlushJob` runs in a flush thread, a
-`ReaderView` in a reader thread. Both carry the generation, which a truncation raises (D-03, D-15).
+All methods are called from the one loop. Three values leave it: a `FlushJob` runs in a flush thread, a
+`ReaderView` in a reader thread, a `Removal` in any. The first two carry the generation, which a truncation
+and an installed snapshot raise (D-03, D-15). A cut of the front does not: readers have pinned their files,
+and a flush covers only what lies above the flushed offset, where nothing is cut.
 
-Follows: LOG-01 to LOG-18.
+Not here: the files of the chain (`segment_chain`), snapshots (`snapshots`), when to cut
+(`kraftd.raft.retention`).
+Follows: LOG-01 to LOG-18, CLN-05 to CLN-08.
 Differs: a gap between the log and an appended batch is refused (Q-07). A bad batch in the middle is kept
 as damage and does not silently shorten the log (Q-16). A group of batches may be split over two segments.
-Retention is not here yet, and snapshots are beside the log (`snapshots`).
 """
 
 from collections.abc import Sequence
@@ -67,20 +80,17 @@ import msgspec
 from kraftd.errors import InvariantError, StorageError
 from kraftd.records import names
 from kraftd.records.index import INDEX_BYTES_MAX
-from kraftd.storage.damage import Damage
 from kraftd.storage.disk import Disk
-from kraftd.storage.epoch_checkpoint import EpochCheckpoint, epochs_beyond, load_epochs, with_lost_epochs
-from kraftd.storage.filesystem import Access
+from kraftd.storage.epoch_checkpoint import EpochCheckpoint, epochs_beyond, load_epochs
 from kraftd.storage.flush import FlushJob, RecoveryPointStore
 from kraftd.storage.log_reader import DamagedReadError, ReaderView
 from kraftd.storage.log_scan import Recovered
-from kraftd.storage.recovery import recover
-from kraftd.storage.segment import Limits, Segment, heads_of, remove_segments
-from kraftd.storage.segment_index import write_sealed
+from kraftd.storage.log_start import OpenReport, judge_start
+from kraftd.storage.recovery import recover, tidy
+from kraftd.storage.removal import Removal
+from kraftd.storage.segment import Limits, heads_of
+from kraftd.storage.segment_chain import SegmentChain
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
-
-_OBSOLETE = (".log.deleted", ".index.deleted", ".timeindex.deleted")
-_INDEXES = (".index", ".timeindex")
 
 
 class LogConfig(msgspec.Struct, frozen=True):
@@ -89,17 +99,6 @@ class LogConfig(msgspec.Struct, frozen=True):
     segment_bytes: int = 1 << 30
     segment_ms: int = 604_800_000
     index_bytes: int = INDEX_BYTES_MAX
-
-
-class OpenReport(msgspec.Struct, frozen=True):
-    """What an opening found, for the operator and to decide whether this copy counts (D-06)."""
-
-    damage: tuple[Damage, ...] = ()
-    torn: tuple[str, ...] = ()
-    """What was cut off the end, or would be by an opening that may write."""
-    incomplete: tuple[str, ...] = ()
-    """Signs that the directory is a copy that ends before its log did."""
-    notes: tuple[str, ...] = ()
 
 
 class Opened(NamedTuple):
@@ -118,6 +117,7 @@ class Log:
         directory: Path,
         recovered: Recovered,
         epochs: EpochCheckpoint,
+        start: OffsetAndEpoch,
         config: LogConfig,
         recovery_points: RecoveryPointStore | None,
         *,
@@ -125,14 +125,14 @@ class Log:
     ) -> None:
         self._disk = disk
         self._directory = directory
-        self._limits = Limits(config.segment_bytes, config.segment_ms, config.index_bytes)
+        limits = self._limits = Limits(config.segment_bytes, config.segment_ms, config.index_bytes)
         self._recovery_points = recovery_points
         self._read_only = read_only
-        self._segments = recovered.segments
+        self._chain = SegmentChain(disk, directory, recovered.segments, limits)
+        self._segments = self._chain.segments
         self._epochs = epochs
-        self._removed: list[Segment] = []
+        self._start = start
         self._job: FlushJob | None = None
-        self._names_dirty = False
         self.generation = 0
         self.end_offset: Offset = recovered.end_offset
         self.flushed_offset: Offset = recovered.end_offset
@@ -146,6 +146,7 @@ class Log:
         recovery_point: OffsetAndEpoch | None = None,
         recovery_points: RecoveryPointStore | None = None,
         config: LogConfig | None = None,
+        snapshots: Sequence[OffsetAndEpoch] = (),
         read_only: bool = False,
     ) -> Opened:
         """Open a log, by D-04 and D-05: on return everything in it is durable, or reported as lost.
@@ -156,6 +157,8 @@ class Log:
             recovery_point: The flushed offset and its epoch, where there is no store of it.
             recovery_points: Keeps the flushed offset from now on; its recovery point is used.
             config: When to roll.
+            snapshots: The snapshots beside it, oldest first; the newest one is whole. One that goes further
+                than the log takes its place (D-23).
             read_only: Change nothing and create nothing: for tools, and for Kafka's own directories.
 
         Raises:
@@ -167,47 +170,47 @@ class Log:
         if recovery_points is not None:
             recovery_point = recovery_points.recovery_point
         if not read_only:
-            _tidy(disk, directory)
-        checkpoint_epochs, notes = load_epochs(disk, directory / names.EPOCH_CHECKPOINT)
+            tidy(disk, directory)
+        checkpoint = directory / names.EPOCH_CHECKPOINT
+        checkpoint_epochs, notes = load_epochs(disk, checkpoint)
         recovered = recover(disk, directory, recovery_point, checkpoint_epochs, read_only=read_only)
-        lost = [(damage.offset, damage.end_offset) for damage in recovered.damage]
-        end = None
-        if recovery_point is not None and recovered.damage and recovered.end_offset == recovery_point.offset:
-            end = EpochEntry(recovery_point.epoch, recovered.damage[-1].offset)
-        entries = (
-            with_lost_epochs(recovered.epochs, checkpoint_epochs, lost, end) if lost else recovered.epochs
-        )
-        epochs = EpochCheckpoint(disk, directory / names.EPOCH_CHECKPOINT, entries)
-        log = cls(
-            disk, directory, recovered, epochs, config or LogConfig(), recovery_points, read_only=read_only
-        )
-        if not read_only:
+        start = judge_start(recovered, snapshots, checkpoint_epochs, recovery_point)
+        epochs = EpochCheckpoint(disk, checkpoint, start.epochs)
+        config = config or LogConfig()
+        log = cls(disk, directory, recovered, epochs, start.at, config, recovery_points, read_only=read_only)
+        if start.is_replaced:
+            log._empty_at(start.at)
+        elif not read_only:
             log._prepare_for_appends(checkpoint_epochs)
-        report = OpenReport(
-            damage=recovered.damage,
-            torn=recovered.torn,
-            incomplete=epochs_beyond(
-                checkpoint_epochs, recovered.end_offset, directory / names.EPOCH_CHECKPOINT
-            ),
-            notes=(*notes, *recovered.notes),
-        )
+        incomplete = epochs_beyond(checkpoint_epochs, log.end_offset, checkpoint)
+        notes = (*notes, *recovered.notes, *start.notes)
+        report = OpenReport(start.damage, recovered.torn, incomplete, notes, start.snapshots)
         return Opened(log, report)
 
     # -- what it is ----------------------------------------------------------------------------
 
     @property
     def start_offset(self) -> Offset:
-        """The base offset of the first segment."""
-        return self._segments[0].base_offset if self._segments else 0
+        """Where the log begins: at 0, or at the end of a snapshot."""
+        return self._start.offset
+
+    @property
+    def start_epoch(self) -> Epoch:
+        """The epoch of the record before the start, which a snapshot holds; 0 for none."""
+        return self._start.epoch
 
     @property
     def last_epoch(self) -> Epoch:
-        """The newest epoch known to the log, with or without a record; 0 for none (LOG-11, LOG-12)."""
-        return self._epochs.last_epoch
+        """The newest epoch known to the log, with or without a record; that of the snapshot that it begins at
+        if it knows none, 0 without one (LOG-11, LOG-12).
+        """
+        return self._epochs.last_epoch or self._start.epoch
 
     @property
     def last_record_epoch(self) -> Epoch:
-        """The epoch of the newest record; 0 for none."""
+        """The epoch of the newest record, be it in the log or in the snapshot before it; 0 for none."""
+        if self.end_offset == self._start.offset:
+            return self._start.epoch
         return self._epochs.epoch_of(self.end_offset - 1)
 
     @property
@@ -285,20 +288,20 @@ class Log:
         """Note where an epoch begins, before it has a record; durable on return (LOG-09, LOG-11)."""
         self._epochs.assign(epoch, start_offset)
 
+    def roll_at(self, size_bytes: int) -> bool:
+        """Begin a new segment if the active one holds so many bytes or more. Returns whether one was begun.
+
+        At a snapshot: then the segments before it can go with the next one.
+        """
+        if self._segments[-1].size_bytes < size_bytes:
+            return False
+        self._roll()
+        return True
+
     def _roll(self) -> None:
-        self._segments[-1].seal()
-        self._add_segment(self.end_offset)
+        self._chain.roll(self.end_offset)
         if self._recovery_points is not None:
             self._recovery_points.sync()
-
-    def _add_segment(self, base_offset: Offset) -> None:
-        """Create the new active segment; its name is durable on return (D-02)."""
-        path = self._directory / names.segment_name(base_offset)
-        segment = Segment(base_offset, path, self._disk.open(path, Access.CREATE_EMPTY))
-        segment.activate(self._disk, self._limits.index_bytes)
-        self._disk.sync_directory(self._directory)
-        self._segments.append(segment)
-        self._names_dirty = True
 
     # -- flushing ------------------------------------------------------------------------------
 
@@ -325,11 +328,11 @@ class Log:
             self.end_offset,
             self.last_record_epoch,
             dirty,
-            self._directory if self._names_dirty else None,
+            self._directory if self._chain.names_dirty else None,
             recovery_points.file if recovery_points is not None and sequence else None,
             sequence,
         )
-        self._names_dirty = False
+        self._chain.names_dirty = False
         return self._job
 
     def flush_done(self, job: FlushJob) -> tuple[int, Offset]:
@@ -365,12 +368,7 @@ class Log:
         Raises:
             InvariantError: A flush still runs, or the generation did not rise.
         """
-        if self._job is not None and not self._job.finished:
-            raise InvariantError("the log was truncated while a flush runs")
-        if generation <= self.generation:
-            raise InvariantError(
-                f"a truncation must raise the generation, not {self.generation} -> {generation}"
-            )
+        self._check_barrier("a truncation", generation)
         new_end = self._boundary_before(end_offset)
         flushed = min(self.flushed_offset, new_end)
         # Node 2 has flushed up to 20 and truncates to 12; its power fails halfway. If the recovery point
@@ -378,14 +376,22 @@ class Log:
         # would not count.
         if self._recovery_points is not None and flushed < self.flushed_offset:
             at = OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1))
-            self._recovery_points.lower_recovery_point(at)
+            self._recovery_points.move_recovery_point(at)
         self.generation = generation
         self.flushed_offset = flushed
         if new_end < self.end_offset:
-            self._truncate_files(new_end)
+            self._chain.truncate(new_end, self.reader_view())
             self.end_offset = new_end
+        if new_end < self.start_offset:
+            self._start = OffsetAndEpoch(new_end, 0)
         self._epochs.truncate(new_end)
         return new_end
+
+    def _check_barrier(self, what: str, generation: int) -> None:
+        if self._job is not None and not self._job.finished:
+            raise InvariantError(f"{what} came while a flush runs")
+        if generation <= self.generation:
+            raise InvariantError(f"{what} must raise the generation, not {self.generation} -> {generation}")
 
     def _boundary_before(self, offset: Offset) -> Offset:
         """Return the last batch boundary at or before `offset`; outside all batches `offset` itself."""
@@ -398,40 +404,54 @@ class Log:
         except DamagedReadError:
             return offset
 
-    def _truncate_files(self, new_end: Offset) -> None:
-        """Remove everything from `new_end` on; damaged bytes below it stay in place (D-05)."""
-        keep = [segment for segment in self._segments if segment.base_offset <= new_end]
-        gone = self._segments[len(keep) :]
-        if self._segments[-1].files is not None:
-            self._segments[-1].files.abandon()
-            self._segments[-1].files = None
-        remove_segments(self._disk, self._directory, gone)
-        self._removed += gone
-        self._segments = keep
-        if keep and new_end < keep[-1].end_offset:
-            keep[-1] = self._truncate_segment(keep[-1], new_end)
-        self._disk.sync_directory(self._directory)
-        if not keep or keep[-1].end_offset != new_end or keep[-1].ends_in_damage:
-            self._add_segment(new_end)
-        else:
-            keep[-1].activate(self._disk, self._limits.index_bytes)
+    # -- snapshots in the place of records ---------------------------------------------------------------
 
-    def _truncate_segment(self, segment: Segment, new_end: Offset) -> Segment:
-        hole = segment.hole_at(new_end)
-        if hole is not None:
-            # Damage that held offsets below the new end stays; damage that only held later ones goes.
-            position = hole.end_position if hole.offset < new_end else hole.position
-            end_offset = hole.offset
-        else:
-            position, end_offset = self.reader_view().position_of(new_end), new_end
-        kept = segment.truncated(position, end_offset)
-        # Behind the last index entry only the batches tell the newest timestamp. If the disk has lost them,
-        # nothing is removed, and the next start finds the damage.
-        for head in self.reader_view().heads_before(end_offset, kept.unindexed_from, position):
-            kept.add_time(head)
-        self._disk.resize(segment.handle, position, segment.path)
-        self._disk.sync(segment.handle, segment.path)
-        return kept
+    def replace(self, snapshot: OffsetAndEpoch, generation: int) -> None:
+        """Empty the log, which then begins and ends at the end of a snapshot, all of it flushed; durable on
+        return (D-21).
+
+        Raises:
+            InvariantError: A flush still runs, or the generation did not rise.
+        """
+        self._check_barrier("a snapshot in the log's place", generation)
+        self.generation = generation
+        self._empty_at(snapshot)
+
+    def _empty_at(self, snapshot: OffsetAndEpoch) -> None:
+        # Node 3 holds 0 to 80, all flushed, and loads a snapshot at 50 of a leader that never had 40 to 80.
+        # If its power fails when the newest segments are gone and the recovery point still says 80, the next
+        # opening takes them for lost.
+        if not self._read_only and self._recovery_points is not None:
+            self._recovery_points.move_recovery_point(snapshot)
+        self._start = snapshot
+        self.end_offset = self.flushed_offset = snapshot.offset
+        if self._read_only:
+            self._chain.close()
+            return
+        self._chain.retire_all()
+        self._epochs.clear()
+        self._chain.add(snapshot.offset)
+
+    def cut_front(self, start: OffsetAndEpoch) -> None:
+        """Let the log begin at the end of a snapshot, and retire the segments before it; durable on return.
+
+        Raises:
+            InvariantError: The log begins later already, or is not flushed up to there.
+        """
+        if not self.start_offset < start.offset <= self.flushed_offset:
+            raise InvariantError(
+                f"a cut at {start.offset} of a log that begins at {self.start_offset} and is flushed up to "
+                f"{self.flushed_offset}"
+            )
+        if self._recovery_points is not None:
+            self._recovery_points.sync()
+        self._epochs.cut_front(start.offset)
+        self._start = start
+        self._chain.retire_front(start.offset)
+
+    def take_removal(self) -> Removal:
+        """Return the files that left the log and that nobody reads any more: the caller removes them."""
+        return self._chain.take_removal()
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -462,39 +482,17 @@ class Log:
 
     def abandon(self) -> None:
         """Close all handles, and change nothing."""
-        for segment in (*self._segments, *self._removed):
-            if segment.files is not None:
-                segment.files.abandon()
-            self._disk.close(segment.handle)
-        self._segments, self._removed = [], []
+        self._chain.close()
 
     # -- opening -------------------------------------------------------------------------------
 
     def _prepare_for_appends(self, checkpoint_epochs: tuple[EpochEntry, ...]) -> None:
-        """Prepare an opened directory for appends: its segment, indexes and `leader-epoch-checkpoint`."""
+        """Prepare an opened directory for appends: its segments, indexes and `leader-epoch-checkpoint`."""
         if self._epochs.entries != checkpoint_epochs:
             self._epochs.save()
-        for segment in self._segments[:-1]:
-            write_sealed(self._disk, segment.path, segment.sealed_index())
-        last = self._segments[-1] if self._segments else None
-        if last is None or last.end_offset != self.end_offset or last.ends_in_damage:
-            if last is not None:
-                write_sealed(self._disk, last.path, last.sealed_index())
-            self._add_segment(self.end_offset)
-        else:
-            last.activate(self._disk, self._limits.index_bytes)
+        self._chain.prepare(self.end_offset)
+        self._chain.retire_front(self.start_offset)
         if self._recovery_points is not None:
             self._recovery_points.raise_recovery_point(
                 OffsetAndEpoch(self.end_offset, self.last_record_epoch)
             )
-
-
-def _tidy(disk: Disk, directory: Path) -> None:
-    """Remove leftovers of earlier runs: deleted segments, and index files without a segment (LOG-15)."""
-    files = disk.names(directory)
-    segments = {name.removesuffix(".log") for name in files if name.endswith(".log")}
-    for name in files:
-        stem, dot, suffix = name.partition(".")
-        orphan = dot + suffix in _INDEXES and stem not in segments
-        if orphan or name.endswith(_OBSOLETE):
-            disk.remove(directory / name)

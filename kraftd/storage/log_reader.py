@@ -3,8 +3,9 @@
 `ReaderView` is what a log was at one moment: its segments, their sizes, its generation. It is captured on the
 loop and read in another thread. What is appended meanwhile is past its end. A truncation meanwhile may put
 other bytes under it, which is why the caller compares generation, epoch and state again when the result
-arrives (D-15); handles of removed segments stay open until the log closes, so it never reads another file by
-mistake.
+arrives (D-15). Whoever takes it to another thread pins its files before, and releases them on the loop
+afterwards: the handle of a removed segment stays open so long, and no read meets another file by mistake
+(D-22).
 
 A disk may lose what it had at the opening. So every batch returned here was checked: its checksum, and what
 no checksum covers, its offset and its epoch. The batches before a bad one are returned; a read that begins
@@ -26,6 +27,7 @@ from kraftd.records.index import INDEX_INTERVAL_BYTES
 from kraftd.storage.batch_scanner import sound_batches
 from kraftd.storage.damage import REMEDY, Damage
 from kraftd.storage.disk import Disk
+from kraftd.storage.removal import Pins
 from kraftd.storage.segment import HEAD_BYTES, Head, Hole, Segment, head_at
 from kraftd.storage.segment_index import SegmentIndex
 from kraftd.types import Epoch, EpochEntry, Offset
@@ -61,6 +63,7 @@ class _CapturedSegment(NamedTuple):
     path: Path
     entries: SegmentIndex
     holes: tuple[Hole, ...]
+    pins: Pins
 
 
 class ReaderView:
@@ -80,7 +83,7 @@ class ReaderView:
         self._disk = disk
         self._segments = [
             _CapturedSegment(
-                s.base_offset, s.end_offset, s.size_bytes, s.handle, s.path, s.index, tuple(s.holes)
+                s.base_offset, s.end_offset, s.size_bytes, s.handle, s.path, s.index, tuple(s.holes), s.pins
             )
             for s in segments
         ]
@@ -90,6 +93,17 @@ class ReaderView:
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.generation = generation
+
+    def pin(self) -> "ReaderView":
+        """Keep the files open until `release`; on the loop. Returns itself."""
+        for part in self._segments:
+            part.pins.count += 1
+        return self
+
+    def release(self) -> None:
+        """Let go of the files, once for each `pin`; on the loop."""
+        for part in self._segments:
+            part.pins.count -= 1
 
     def read(self, offset: Offset, max_bytes: int) -> bytes:
         """Read whole batches, from the one that holds `offset`, up to `max_bytes` or the segment's end.
@@ -124,7 +138,9 @@ class ReaderView:
             sound_start = part.holes[-1].end_position if part.holes else 0
             start = max(part.entries.boundary_before(max(part.size_bytes - max_bytes, 0)), sound_start)
             data = self._disk.read(part.handle, part.size_bytes - start, start, part.path)
-            newest[:0] = _split(data)
+            newest[:0] = [
+                batch for batch in _split(data) if head_at(batch, 0).base_offset >= self.start_offset
+            ]
             if start > 0:
                 break
             max_bytes -= len(data)

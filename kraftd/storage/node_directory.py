@@ -19,27 +19,33 @@ from pathlib import Path
 
 import msgspec
 
-from kraftd.errors import StorageError
+from kraftd.errors import InvariantError, StorageError
 from kraftd.records import names
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.storage.bootstrap import read_bootstrap
 from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import ElectionFinding, ElectionStore
 from kraftd.storage.filesystem import FileSystem
-from kraftd.storage.log import Log, LogConfig, OpenReport
+from kraftd.storage.log import Log, LogConfig
+from kraftd.storage.log_start import OpenReport
 from kraftd.storage.opening import (
     FORMAT_OR_MOUNT,
+    decisive_snapshots,
     identify,
+    keep_only_usable_log,
     open_sidecar,
     prepare_log_directory,
     record_incomplete_copy,
+    refuse_second_log,
+    segments_aside,
     take_lock,
 )
 from kraftd.storage.presence import PresenceCheck, lost_log
+from kraftd.storage.removal import Removal
 from kraftd.storage.sidecar import Sidecar, bounded, read_sidecar, remember_peer
-from kraftd.storage.snapshot_files import SnapshotFiles
-from kraftd.storage.snapshots import SnapshotInfo, SnapshotWriter, newest_snapshot, remove_leftovers
-from kraftd.types import Election, HealthKind, NodeId, OffsetAndEpoch, PeerIdentity, Uuid
+from kraftd.storage.snapshot_files import SnapshotFiles, survey_snapshots
+from kraftd.storage.snapshots import remove_leftovers
+from kraftd.types import Election, HealthKind, NodeId, Offset, OffsetAndEpoch, PeerIdentity, Uuid
 
 
 class NodeDirectory:
@@ -54,11 +60,14 @@ class NodeDirectory:
         sidecar: Sidecar,
         log: Log,
         elections: ElectionStore,
+        snapshots: SnapshotFiles,
     ) -> None:
         self.disk = disk
         self.path = path
         self.log = log
-        self.snapshots = SnapshotFiles(disk, path / names.LOG_DIRECTORY)
+        self.snapshots = snapshots
+        self.high_watermark: Offset = 0
+        """What was known to be committed before this start, of what is here; 0 if nothing was (D-23)."""
         self.report = OpenReport()
         self._lock = lock
         self._properties = properties
@@ -74,6 +83,8 @@ class NodeDirectory:
         """What an operator should see, although this node counts."""
         self.start_id: Uuid = b""
         """The random id of this start."""
+        self._obsolete: tuple[Path, ...] = ()
+        self._aside = segments_aside(disk, path / names.LOG_DIRECTORY)
 
     @classmethod
     def open(
@@ -109,12 +120,7 @@ class NodeDirectory:
         disk = Disk(fs)
         if not fs.is_directory(path):
             raise StorageError(f"{path}: no such directory: {FORMAT_OR_MOUNT}")
-        for other in other_log_dirs:
-            if other != path and fs.is_directory(other / names.LOG_DIRECTORY):
-                raise StorageError(
-                    f"{other / names.LOG_DIRECTORY}: a second metadata log besides that of {path}: "
-                    "set metadata.log.dir to the one that is right and move the other away"
-                )
+        refuse_second_log(fs, path, other_log_dirs)
         with ExitStack() as undo:
             lock = take_lock(disk, path)
             undo.callback(disk.close, lock)
@@ -123,31 +129,49 @@ class NodeDirectory:
             disk.sync_directory(path)
             properties = identify(disk, path, node_id, cluster_id, random_uuid)
             log_path = path / names.LOG_DIRECTORY
-            gone = lost_log(disk, path, read_sidecar(disk, path / names.SIDECAR).state)
+            survey = survey_snapshots(disk, log_path)
+            newest = survey.ids[-1] if survey.ids else None
+            gone = lost_log(disk, path, read_sidecar(disk, path / names.SIDECAR).state, newest)
             if gone:
                 raise StorageError(gone)
             prepare_log_directory(disk, log_path)
             finding, sidecar, warnings = open_sidecar(disk, path)
             undo.callback(sidecar.close, sync=False)
+            if not keep_only_usable_log(disk, log_path, sidecar, survey):
+                warnings += [f"{text}; the log does without it" for _, text in survey.damaged]
             if finding.written_elsewhere:
-                record_incomplete_copy(disk, log_path, sidecar)
-            log, report = Log.open(disk, log_path, recovery_points=sidecar, config=config)
+                record_incomplete_copy(disk, log_path, sidecar, survey.ids)
+            believed = sidecar.high_watermark
+            decisive = decisive_snapshots(disk, log_path, sidecar, survey)
+            log, report = Log.open(disk, log_path, recovery_points=sidecar, config=config, snapshots=decisive)
             undo.callback(log.abandon)
-            if log.start_offset > 0:
-                raise StorageError(_missing_prefix_text(log_path, log.start_offset))
             removed = remove_leftovers(disk, log_path)
             if removed:
                 warnings.append(f"{log_path}: removed what promised nothing: {', '.join(removed)}")
             elections = ElectionStore(
                 disk, log_path, sidecar, finding.checksum, version=quorum_state_version, voter_ids=voter_ids
             )
-            self = cls(disk, path, lock, properties, sidecar, log, elections)
+            unused = [one for one in decisive if one not in report.snapshots]
+            infos = tuple(info for info in survey.infos if info.id not in unused)
+            snapshots = SnapshotFiles(disk, log_path, infos)
+            self = cls(disk, path, lock, properties, sidecar, log, elections, snapshots)
             self.report = report
             self.start_id = random_uuid()
             self.warnings = (*warnings, *report.torn, *report.notes)
+            self.high_watermark = min([believed, *(damage.offset for damage in report.damage)])
+            self._drop_unused(unused)
             self._assess_health(finding)
             undo.pop_all()
         return self
+
+    def _drop_unused(self, unused: Sequence[OffsetAndEpoch]) -> None:
+        """Remove snapshots below the log (SNAP-24); one that the log contradicts stays where it is."""
+        for snapshot_id in unused:
+            path = self.path / names.LOG_DIRECTORY / names.snapshot_name(snapshot_id)
+            if snapshot_id.offset < self.log.start_offset:
+                self.disk.remove(path)
+            else:
+                self.warnings += (f"{path}: is not of this log, and is not used: remove the file",)
 
     def _assess_health(self, finding: ElectionFinding) -> None:
         """Decide whether this node has forgotten promises, and write that with the new start, in one sync
@@ -229,13 +253,19 @@ class NodeDirectory:
 
     # -- snapshots -----------------------------------------------------------------------------
 
-    def newest_snapshot(self) -> SnapshotInfo | None:
-        """Return the newest snapshot whose header can be read, None if there is none."""
-        return newest_snapshot(self.disk, self.path / names.LOG_DIRECTORY)
+    def take_removal(self) -> Removal:
+        """Return the files that were retired and that nobody reads any more: the caller removes them."""
+        segments, snapshots = self.log.take_removal(), self.snapshots.take_removal()
+        others, self._obsolete = self._obsolete, ()
+        return Removal(self.disk.fs, segments.handles, segments.paths + snapshots.paths + others)
 
-    def snapshot_writer(self, snapshot_id: OffsetAndEpoch) -> SnapshotWriter:
-        """Return what writes a snapshot, in a thread."""
-        return SnapshotWriter(self.disk, self.path / names.LOG_DIRECTORY, snapshot_id)
+    def raise_high_watermark(self, offset: Offset) -> None:
+        """Note what is known to be committed, for the next start: the next flush writes it down."""
+        self._sidecar.raise_high_watermark(offset)
+
+    def write_high_watermark(self) -> None:
+        """Write it down now, unless it is: for a flush that makes the sidecar durable."""
+        self._sidecar.write_high_watermark()
 
     # -- barriers ------------------------------------------------------------------------------
 
@@ -254,6 +284,38 @@ class NodeDirectory:
         self._sidecar.save_twice(
             msgspec.structs.replace(local_state, health=health, reasons=bounded(reasons))
         )
+
+    def install_snapshot(self, snapshot_id: OffsetAndEpoch, generation: int) -> None:
+        """Put a snapshot in the place of the log, durably: `InstallSnapshot` (D-21).
+
+        Afterwards the log begins and ends at the snapshot's end, all of it is flushed, and the snapshots
+        before it are gone.
+
+        Raises:
+            InvariantError: It does not count, a flush still runs, or the generation did not rise.
+        """
+        if self.snapshots.get(snapshot_id) is None:
+            raise InvariantError(f"the snapshot {snapshot_id} cannot be installed: it does not count")
+        self.log.replace(snapshot_id, generation)
+        self._sidecar.raise_high_watermark(snapshot_id.offset)
+        self._remove_snapshots_before(snapshot_id)
+        self._obsolete, self._aside = self._obsolete + self._aside, ()
+
+    def cut_front(self, start: OffsetAndEpoch) -> None:
+        """Let the log begin at the end of a snapshot, durably: `CutLog` (D-22). Those before it go.
+
+        Raises:
+            InvariantError: It does not count, the log begins later already, or is not flushed up to there.
+        """
+        if self.snapshots.get(start) is None:
+            raise InvariantError(f"the log cannot begin at {start}: that snapshot does not count")
+        self.log.cut_front(start)
+        self._remove_snapshots_before(start)
+
+    def _remove_snapshots_before(self, snapshot_id: OffsetAndEpoch) -> None:
+        for info in self.snapshots.infos:
+            if info.id.log_order < snapshot_id.log_order:
+                self.snapshots.remove(info.id)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -275,14 +337,3 @@ class NodeDirectory:
         self.log.abandon()
         self._sidecar.close(sync=False)
         self.disk.close(self._lock)
-
-
-def _missing_prefix_text(log_path: Path, start_offset: int) -> str:
-    """Return why a log that does not begin at offset 0 cannot be used: what came before is in no snapshot we
-    read.
-    """
-    return (
-        f"{log_path}: begins at offset {start_offset}, and the state before it cannot be loaded, because "
-        "kraftd does not read snapshots yet: if the log of another voter begins at 0, format this directory "
-        "anew, and it fetches everything from there; if none does, the cluster has to stay with Kafka"
-    )

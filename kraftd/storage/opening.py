@@ -4,7 +4,7 @@ Entered by `NodeDirectory.open`, which has their order. Not here: the log (`log`
 all of them (`node_directory`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,14 +14,29 @@ from kraftd.records import meta_properties, names, partition_metadata
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import ElectionFinding, judge_election
-from kraftd.storage.filesystem import Access
+from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log
 from kraftd.storage.sidecar import Sidecar, bounded, load_durable_sidecar
-from kraftd.types import METADATA_TOPIC_ID, HealthKind, NodeId, Uuid, uuid_text
+from kraftd.storage.snapshot_files import SnapshotSurvey
+from kraftd.types import METADATA_TOPIC_ID, HealthKind, NodeId, Offset, OffsetAndEpoch, Uuid, uuid_text
 
 FORMAT_OR_MOUNT = (
     "run `kraftctl format` for a new node; if one ran here, its disk is not mounted, or what was here is lost"
 )
+
+
+def refuse_second_log(fs: FileSystem, path: Path, other_log_dirs: Sequence[Path]) -> None:
+    """Refuse a metadata log in another of the node's directories.
+
+    Raises:
+        StorageError: There is one.
+    """
+    for other in other_log_dirs:
+        if other != path and fs.is_directory(other / names.LOG_DIRECTORY):
+            raise StorageError(
+                f"{other / names.LOG_DIRECTORY}: a second metadata log besides that of {path}: "
+                "set metadata.log.dir to the one that is right and move the other away"
+            )
 
 
 def take_lock(disk: Disk, path: Path) -> int:
@@ -111,7 +126,7 @@ def open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, list
             "its election is taken over, and what had been flushed is not known"
         )
     if local_state is not None and finding.written_elsewhere:
-        sidecar.lower_recovery_point(None)
+        sidecar.move_recovery_point(None)
         warnings.append(
             f"{file}: another program wrote epoch {finding.election.epoch}; its election is taken over, "
             "and what had been flushed is not known any more"
@@ -119,19 +134,95 @@ def open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, list
     return finding, sidecar, warnings
 
 
-def record_incomplete_copy(disk: Disk, log_path: Path, sidecar: Sidecar) -> None:
+def record_incomplete_copy(
+    disk: Disk, log_path: Path, sidecar: Sidecar, snapshots: Sequence[OffsetAndEpoch]
+) -> None:
     """Write durably that the end of a log from another program is missing, if its epochs say so.
 
     Without a flushed offset nothing else can tell. Opening the log makes `leader-epoch-checkpoint` anew, so
     this comes first.
     """
-    log, report = Log.open(disk, log_path, read_only=True)
+    log, report = Log.open(disk, log_path, snapshots=snapshots, read_only=True)
     log.abandon()
-    if report.incomplete and sidecar.local_state.health != HealthKind.AMNESIA:
+    if report.incomplete:
         text = "; ".join(report.incomplete)
-        reason = f"{text}: what it acknowledged is forgotten: copy the directory again, from a stopped node"
+        _record_amnesia(
+            sidecar,
+            f"{text}: what it acknowledged is forgotten: copy the directory again, from a stopped node",
+        )
+
+
+def keep_only_usable_log(disk: Disk, log_path: Path, sidecar: Sidecar, survey: SnapshotSurvey) -> str:
+    """Set a log aside that begins above every whole snapshot, if there was one and its bytes are bad (D-23).
+
+    Nothing leads to the records of such a log, so what they acknowledged is lost with the snapshot (D-06).
+    The node begins anew, loads the leader's, and counts again when it has learned what it may have promised.
+    Its segments stay, under another name, until then: if all voters are hit they are what is left.
+
+    Returns:
+        What was found, as one line; empty if the log can be used.
+
+    Raises:
+        StorageError: There is no snapshot that it could begin at: rather put it back (SNAP-25).
+    """
+    bases = _segment_bases(disk, log_path)
+    start_offset = min(bases, default=0)
+    if start_offset == 0 or any(one.offset >= start_offset for one in survey.ids):
+        return ""
+    damaged = [text for snapshot_id, text in survey.damaged if snapshot_id.offset >= start_offset]
+    if not damaged:
+        raise StorageError(
+            f"{log_path}: the log begins at offset {start_offset}, and no snapshot is there that holds the "
+            "state before it: bring the newest .checkpoint file of this node back, or format the directory "
+            "anew, and it fetches everything from the others"
+        )
+    text = (
+        f"{damaged[-1]}: the log begins at offset {start_offset}, and nothing else holds the state before "
+        f"it, so what this node acknowledged is lost: its segments are set aside ({names.ASIDE}), and it "
+        "does not count until it has loaded the leader's snapshot"
+    )
+    _record_amnesia(sidecar, text)
+    sidecar.move_recovery_point(OffsetAndEpoch(0, 0))
+    for base_offset in sorted(bases):
+        path = log_path / names.segment_name(base_offset)
+        disk.rename(path, path.with_name(path.name + names.ASIDE))
+        disk.sync_directory(log_path)
+    return text
+
+
+def decisive_snapshots(
+    disk: Disk, log_path: Path, sidecar: Sidecar, survey: SnapshotSurvey
+) -> tuple[OffsetAndEpoch, ...]:
+    """The snapshots that decide where the log begins; none if it begins at 0, unless an installation was
+    under way: then what was flushed ends where the newest one does.
+    """
+    newest = survey.ids[-1].offset if survey.ids else 0
+    flushed = sidecar.recovery_point.offset if sidecar.recovery_point is not None else 0
+    begins_above_0 = min(_segment_bases(disk, log_path), default=0) > 0
+    return survey.ids if begins_above_0 or newest == flushed else ()
+
+
+def segments_aside(disk: Disk, log_path: Path) -> tuple[Path, ...]:
+    """The segments that were set aside."""
+    return tuple(log_path / name for name in disk.names(log_path) if name.endswith(names.LOG + names.ASIDE))
+
+
+def _segment_bases(disk: Disk, log_path: Path) -> list[Offset]:
+    found = []
+    for name in disk.names(log_path):
+        try:
+            parsed = names.parse_segment_name(name)
+        except MalformedError:
+            continue  # opening the log tells of it
+        if parsed is not None and name.endswith(names.LOG):
+            found.append(parsed.base_offset)
+    return found
+
+
+def _record_amnesia(sidecar: Sidecar, reason: str) -> None:
+    """Write durably that promises may be forgotten, unless that is known already."""
+    local_state = sidecar.local_state
+    if local_state.health != HealthKind.AMNESIA:
         sidecar.save_twice(
-            msgspec.structs.replace(
-                sidecar.local_state, health=HealthKind.AMNESIA, reasons=bounded((reason,))
-            )
+            msgspec.structs.replace(local_state, health=HealthKind.AMNESIA, reasons=bounded((reason,)))
         )

@@ -16,6 +16,7 @@ from kraftd.records import names
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import FileSystem
 from kraftd.storage.sidecar import SidecarState
+from kraftd.types import OffsetAndEpoch
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -66,9 +67,15 @@ class PresenceCheck(msgspec.Struct, frozen=True):
             return True
 
 
-def lost_log(disk: Disk, path: Path, state: SidecarState | None) -> str:
-    """Return why there is no log although there was one; empty if there is one, or never was."""
+def lost_log(disk: Disk, path: Path, state: SidecarState | None, newest: OffsetAndEpoch | None = None) -> str:
+    """Return why there is no log although there was one; empty if there is one, or never was.
+
+    Nor is it lost if the newest whole snapshot holds all that was flushed: between two steps of an
+    installation there is no segment.
+    """
     if state is None or state.recovery_point is None or state.recovery_point.offset == 0:
+        return ""
+    if newest is not None and newest.offset >= state.recovery_point.offset:
         return ""
     log_path, last_offset = path / names.LOG_DIRECTORY, state.recovery_point.offset - 1
     if any(name.endswith(names.LOG) for name in disk.names(log_path)):

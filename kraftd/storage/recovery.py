@@ -10,7 +10,8 @@ A batch's checksum does not cover its epoch, and a wrong one would make this log
 the epochs are compared with `leader-epoch-checkpoint`, which had each of them before its first batch was
 written. One batch that disagrees is a bad one; if several do, the checkpoint is wrong, and is made anew.
 
-Entered by `recover`. Not here: creating the first segment, index files, `leader-epoch-checkpoint` (`log`).
+Entered by `tidy` and `recover`. Not here: creating the first segment, index files,
+`leader-epoch-checkpoint` (`log`).
 """
 
 from pathlib import Path
@@ -25,6 +26,8 @@ from kraftd.storage.segment import Segment, remove_segments
 from kraftd.types import EpochEntry, OffsetAndEpoch
 
 _PASSES_MAX = 3
+_OBSOLETE = (".log.deleted", ".index.deleted", ".timeindex.deleted")
+_INDEXES = (".index", ".timeindex")
 
 
 def recover(
@@ -165,3 +168,14 @@ def _read_again(disk: Disk, segment: Segment, position: int, before: int) -> int
                 return None
         position = max(position, hole_end)
     return before
+
+
+def tidy(disk: Disk, directory: Path) -> None:
+    """Remove leftovers of earlier runs: deleted segments, and index files without a segment (LOG-15)."""
+    files = disk.names(directory)
+    segments = {name.removesuffix(".log") for name in files if name.endswith(".log")}
+    for name in files:
+        stem, dot, suffix = name.partition(".")
+        orphan = dot + suffix in _INDEXES and stem not in segments
+        if orphan or name.endswith(_OBSOLETE):
+            disk.remove(directory / name)

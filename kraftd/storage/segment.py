@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kraftd.records.batch_header import OVERHEAD_BYTES, layout
 from kraftd.records.index import INDEX_INTERVAL_BYTES
 from kraftd.storage.disk import Disk
+from kraftd.storage.removal import Pins
 from kraftd.storage.segment_index import NO_TIMESTAMP, IndexFiles, SegmentIndex, index_paths
 from kraftd.types import Epoch, Offset
 
@@ -86,6 +87,7 @@ class Segment:
         "max_timestamp_ms",
         "max_timestamp_offset",
         "path",
+        "pins",
         "size_bytes",
     )
 
@@ -93,6 +95,8 @@ class Segment:
         self.base_offset = base_offset
         self.path = path
         self.handle = handle
+        self.pins = Pins()
+        """Who reads the open file: shared by all objects that stand for it."""
         self.index = SegmentIndex()
         self.files: IndexFiles | None = None
         """The index files while this is the active segment of a log that may be written."""
@@ -173,6 +177,7 @@ class Segment:
         are those of its index: the caller adds those from `unindexed_from` on.
         """
         kept = Segment(self.base_offset, self.path, self.handle)
+        kept.pins = self.pins
         kept.index = self.index.truncated(end_offset - self.base_offset)
         kept.holes = [hole for hole in self.holes if hole.end_position <= position]
         kept.size_bytes = position

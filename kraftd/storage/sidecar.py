@@ -5,7 +5,7 @@ with the higher number counts. One slot is always *durable*: it was synced, and 
 other one has been. So a write that a power failure tears or loses costs at most what was written since the
 last sync. Peers, starts and health are made durable in both slots, so that nothing of them is lost with one
 slot that goes bad later. The rest is made durable in one: a lost recovery point only means that more is read
-again, and an election is in `quorum-state` as well.
+again, a lost high watermark that less is applied at once, and an election is in `quorum-state` as well.
 
 States that a crash can leave: no file, if it was being created (it is written, then renamed); one slot torn,
 if it was being written (the other one holds the durable state); the newest write missing, if it was not
@@ -13,7 +13,8 @@ synced (a lower recovery point, which only means that more is read again). If bo
 lost data: promises may be forgotten, and the node must not be counted.
 
 Format of a slot: magic, version, length and CRC-32C of the body; the body is a fixed part that changes
-with each flush, and a msgpack array that seldom does.
+with each flush, and a msgpack array that seldom does. Version 2 added the high watermark to the fixed part;
+version 1 is read, and never written.
 
 Differs: Kafka has nothing like it, and ignores the file.
 """
@@ -28,7 +29,7 @@ from crc32c import crc32c
 from kraftd.errors import InvariantError, MalformedError, StorageError
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import Access
-from kraftd.types import Election, Epoch, HealthKind, OffsetAndEpoch, PeerIdentity
+from kraftd.types import Election, Epoch, HealthKind, Offset, OffsetAndEpoch, PeerIdentity
 
 SLOT_BYTES = 4_096
 ABSENT = -1
@@ -38,9 +39,11 @@ REASON_SEPARATOR = "; "
 """Between reasons that are kept as one text. It is in sidecars, and `forgetting` looks for it: it stays."""
 
 _MAGIC = b"kraftdst"
-_VERSION = 1
+_VERSION = 2
 _HEAD = struct.Struct(">8sHHI")
-_FIXED = struct.Struct(">qqi")
+_FIXED = struct.Struct(">qqiq")
+_FIXED_BEFORE = {1: struct.Struct(">qqi")}
+"""The fixed parts of older versions, which are still read: version 1 had no high watermark."""
 _NO_OFFSET = -1
 
 
@@ -72,16 +75,18 @@ class SidecarState(msgspec.Struct, frozen=True):
     unknown.
     """
     local_state: LocalState = LocalState()
+    high_watermark: Offset = 0
+    """The newest that was known when the slot was written; 0 if none was."""
 
 
-def encode_slot(sequence: int, recovery_point: OffsetAndEpoch | None, local_state: bytes) -> bytes:
+def encode_slot(
+    sequence: int, recovery_point: OffsetAndEpoch | None, high_watermark: Offset, local_state: bytes
+) -> bytes:
     """Return one slot without its padding; `local_state` is an encoded `LocalState`."""
-    fixed = (
-        _FIXED.pack(sequence, _NO_OFFSET, 0)
-        if recovery_point is None
-        else _FIXED.pack(sequence, recovery_point.offset, recovery_point.epoch)
+    offset, epoch = (
+        (_NO_OFFSET, 0) if recovery_point is None else (recovery_point.offset, recovery_point.epoch)
     )
-    body = fixed + local_state
+    body = _FIXED.pack(sequence, offset, epoch, high_watermark) + local_state
     return _HEAD.pack(_MAGIC, _VERSION, len(body), crc32c(body)) + body
 
 
@@ -95,15 +100,16 @@ def decode_slot(data: bytes) -> tuple[int, SidecarState]:
         raise MalformedError("the slot is cut short")
     magic, version, length, checksum = _HEAD.unpack_from(data)
     body = data[_HEAD.size : _HEAD.size + length]
-    if magic != _MAGIC or version != _VERSION or len(body) != length or crc32c(body) != checksum:
+    fixed = _FIXED if version == _VERSION else _FIXED_BEFORE.get(version)
+    if magic != _MAGIC or fixed is None or len(body) != length or crc32c(body) != checksum:
         raise MalformedError("the slot has no good checksum")
-    sequence, offset, epoch = _FIXED.unpack_from(body)
+    sequence, offset, epoch, *high_watermark = fixed.unpack_from(body)
     try:
-        local_state = msgspec.msgpack.decode(body[_FIXED.size :], type=LocalState)
+        local_state = msgspec.msgpack.decode(body[fixed.size :], type=LocalState)
     except msgspec.MsgspecError as error:
         raise MalformedError(f"the slot does not hold a state: {error}") from None
     recovery_point = None if offset == _NO_OFFSET else OffsetAndEpoch(offset, epoch)
-    return sequence, SidecarState(recovery_point, local_state)
+    return sequence, SidecarState(recovery_point, local_state, *high_watermark)
 
 
 class SidecarReading(msgspec.Struct, frozen=True):
@@ -147,7 +153,7 @@ def load_durable_sidecar(disk: Disk, path: Path) -> SidecarReading:
 
 
 class Sidecar:
-    """The open file. Keeps the recovery point for the log, and the local state for the node."""
+    """The open file. Keeps recovery point and high watermark of the log, and the local state of the node."""
 
     def __init__(self, disk: Disk, path: Path, reading: SidecarReading) -> None:
         """Continue with what `load_durable_sidecar` read; a file without a good slot is made anew, durably.
@@ -158,6 +164,7 @@ class Sidecar:
         self._path = path
         state = reading.state or _made_anew(reading.problem)
         self._recovery_point = state.recovery_point
+        self._high_watermark = self._written_high_watermark = state.high_watermark
         self._local_state = state.local_state
         self._encoded_local_state = msgspec.msgpack.encode(state.local_state)
         self._sequence = reading.sequence
@@ -178,6 +185,15 @@ class Sidecar:
         return self._recovery_point
 
     @property
+    def high_watermark(self) -> Offset:
+        """What a start may take for committed: of what was flushed, and of nothing if that is unknown (D-23).
+
+        Node 2 has heard that offset 20 is committed, has flushed up to 18, and loses its power: it may be
+        left with 18, and what comes next in its log may be another record 18.
+        """
+        return min(self._high_watermark, self._recovery_point.offset) if self._recovery_point else 0
+
+    @property
     def file(self) -> tuple[int, Path]:
         """The file that a flush job syncs."""
         return self._handle, self._path
@@ -192,11 +208,24 @@ class Sidecar:
         self._recovery_point = at
         self._write()
 
-    def lower_recovery_point(self, at: OffsetAndEpoch | None) -> None:
-        """Write a lower recovery point, or None for unknown; durable on return."""
+    def move_recovery_point(self, at: OffsetAndEpoch | None) -> None:
+        """Write another recovery point, or None for unknown; durable on return. What was known to be
+        committed is forgotten with None, and as far as it lies above.
+        """
         self._recovery_point = at
+        self._high_watermark = min(self._high_watermark, at.offset) if at is not None else 0
         self._write()
         self.sync()
+
+    def raise_high_watermark(self, offset: Offset) -> None:
+        """Note what is known to be committed; the next write of anything takes it along."""
+        if offset > self._high_watermark:
+            self._high_watermark = offset
+
+    def write_high_watermark(self) -> None:
+        """Write the high watermark if nothing took it along yet, without a sync."""
+        if self._high_watermark != self._written_high_watermark:
+            self._write()
 
     def synced(self, sequence: int) -> None:
         """Record that a flush job has made the state with this number durable."""
@@ -246,6 +275,7 @@ class Sidecar:
     def close(self, *, sync: bool = True) -> None:
         """Close, after a last sync unless the disk has failed."""
         if sync:
+            self.write_high_watermark()
             self.sync()
         self._disk.close(self._handle)
 
@@ -255,9 +285,12 @@ class Sidecar:
         slot = 1 - self._durable_slot
         self._disk.write(self._handle, self._encode(), slot * SLOT_BYTES, self._path)
         self._unsynced_sequence = self._sequence
+        self._written_high_watermark = self._high_watermark
 
     def _encode(self) -> bytes:
-        return encode_slot(self._sequence, self._recovery_point, self._encoded_local_state)
+        return encode_slot(
+            self._sequence, self._recovery_point, self._high_watermark, self._encoded_local_state
+        )
 
 
 def _made_anew(problem: str) -> SidecarState:

@@ -1,69 +1,186 @@
-"""The snapshots of one directory, and the files of them that are open for reading.
+"""The snapshots of one directory: which there are, which are read, which go.
 
-`SnapshotFiles` is asked on the loop; a `SnapshotReader` reads in a thread.
+`survey_snapshots` looks at them once, at a start: the newest is proved from end to end, and where it is
+damaged the one before it, until one is whole; of the older ones the header is read. What is damaged counts
+for nothing, neither for the cleaner nor for others, and stays where it is.
+
+From then on `SnapshotFiles` knows them; all its methods are called on the loop. A `SnapshotReader` pins its
+file while it is read in another thread. A snapshot that goes is renamed to `….deleted`, durably, and unlinked
+later (`removal`). A snapshot at offset 0 holds no state (Kafka's formatter keeps the first voters there); it
+is neither listed nor touched.
+
+Follows: Kafka's KafkaMetadataLog, for its snapshots (SNAP-19, SNAP-20, SNAP-24, CLN-06).
+Differs: Kafka takes each for whole, and finds out when it loads one.
 """
 
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from kraftd.errors import StorageError
+from kraftd.errors import MalformedError, StorageError
 from kraftd.records import names
+from kraftd.records.snapshot import SnapshotDecoder
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import Access
-from kraftd.storage.snapshots import SnapshotInfo, SnapshotWriter, _id_of, _info_of
+from kraftd.storage.removal import Pins, Removal, deleted, retire
+from kraftd.storage.snapshots import PIECE_BYTES, SnapshotInfo, SnapshotWriter, prove
 from kraftd.types import OffsetAndEpoch
+
+_HEADER_READ_BYTES: Final = 1 << 16
+"""More than a header and the voters that may stand in its batch."""
+
+
+class SnapshotSurvey(NamedTuple):
+    """The snapshots that a start finds."""
+
+    infos: tuple[SnapshotInfo, ...] = ()
+    """Those that count, oldest first. The newest was proved, the header of each was read."""
+    damaged: tuple[tuple[OffsetAndEpoch, str], ...] = ()
+    """Those that cannot be read, oldest first: file, byte and what is wrong, in one line."""
+
+    @property
+    def ids(self) -> tuple[OffsetAndEpoch, ...]:
+        """The ids of those that count, oldest first."""
+        return tuple(info.id for info in self.infos)
+
+
+def survey_snapshots(disk: Disk, directory: Path) -> SnapshotSurvey:
+    """Look at the snapshots of a directory, and change nothing."""
+    found: list[SnapshotInfo] = []
+    damaged: list[tuple[OffsetAndEpoch, str]] = []
+    for snapshot_id in sorted(_ids_in(disk, directory), key=lambda each: each.log_order, reverse=True):
+        path = directory / names.snapshot_name(snapshot_id)
+        try:
+            found.append(_info_of(disk, path, snapshot_id, is_proof=not found))
+        except (MalformedError, StorageError) as error:
+            if disk.fs.exists(path):  # else it went while we looked
+                damaged.append((snapshot_id, str(error)))
+    return SnapshotSurvey(tuple(reversed(found)), tuple(reversed(damaged)))
+
+
+def _ids_in(disk: Disk, directory: Path) -> list[OffsetAndEpoch]:
+    if not disk.fs.is_directory(directory):
+        return []
+    return [snapshot_id for name in disk.names(directory) if (snapshot_id := _id_of(name)) is not None]
+
+
+def _id_of(name: str) -> OffsetAndEpoch | None:
+    if name.endswith(names.DELETED):
+        return None
+    try:
+        snapshot_id = names.parse_snapshot_name(name)
+    except MalformedError:
+        return None
+    return snapshot_id if snapshot_id is not None and snapshot_id.offset > 0 else None
+
+
+def _info_of(disk: Disk, path: Path, snapshot_id: OffsetAndEpoch, *, is_proof: bool) -> SnapshotInfo:
+    """Read a snapshot's header, or all of it.
+
+    Raises:
+        StorageError: The file cannot be read.
+        MalformedError: What is in it is no snapshot.
+    """
+    if disk.fs.is_directory(path):
+        raise StorageError(f"{path}: is a directory, and no snapshot")
+    handle = disk.open(path, Access.READ)
+    try:
+        if is_proof:
+            size_bytes, timestamp_ms = prove(
+                path, snapshot_id, lambda position: disk.read(handle, PIECE_BYTES, position, path)
+            )
+            return SnapshotInfo(snapshot_id, size_bytes, timestamp_ms)
+        decoder = SnapshotDecoder(str(path), snapshot_id.epoch)
+        next(decoder.feed(disk.read(handle, _HEADER_READ_BYTES, 0, path)), None)
+        if decoder.header is None:
+            raise MalformedError(f"{path}: has no header, so it is no snapshot")
+        timestamp_ms = decoder.header.last_contained_log_timestamp
+        return SnapshotInfo(snapshot_id, disk.size(handle, path), timestamp_ms)
+    finally:
+        disk.close(handle)
 
 
 class SnapshotReader:
-    """One snapshot that is open for reading."""
+    """One snapshot, pinned: its file stays until `release`."""
 
-    def __init__(self, disk: Disk, path: Path) -> None:
-        self._disk, self._path = disk, path
+    __slots__ = ("_disk", "_handle", "_path", "_pins", "id", "size_bytes")
+
+    def __init__(self, disk: Disk, path: Path, info: SnapshotInfo, pins: Pins) -> None:
+        self._disk = disk
+        self._path = path
         self._handle = disk.open(path, Access.READ)
-        self.size_bytes = disk.size(self._handle, path)
+        self._pins = pins
+        pins.count += 1
+        self.id = info.id
+        self.size_bytes = info.size_bytes
 
     def read(self, position: int, max_bytes: int) -> bytes:
-        """Read some bytes, in a thread; StorageError if the disk refuses."""
+        """Return bytes from a position on, fewer at the end; in any thread.
+
+        Raises:
+            StorageError: The disk cannot read them.
+        """
         return self._disk.read(self._handle, max_bytes, position, self._path)
 
     def release(self) -> None:
-        """Let go of the file."""
+        """Let go of the file; on the loop, once."""
+        self._pins.count -= 1
         self._disk.close(self._handle)
 
 
 class SnapshotFiles:
-    """The snapshots of one directory."""
+    """The snapshots that count, and those that are going."""
 
-    def __init__(self, disk: Disk, directory: Path) -> None:
-        self._disk, self._directory = disk, directory
-        self.infos: tuple[SnapshotInfo, ...] = _all(disk, directory)
-        """Those whose header can be read, oldest first."""
+    def __init__(self, disk: Disk, directory: Path, infos: tuple[SnapshotInfo, ...]) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.infos = infos
+        """Oldest first."""
+        self._pins: dict[OffsetAndEpoch, Pins] = {}
+        self._retired: list[OffsetAndEpoch] = []
 
     @property
     def newest(self) -> SnapshotInfo | None:
-        """The newest of them."""
+        """The newest, None if there is none."""
         return self.infos[-1] if self.infos else None
 
+    @property
+    def oldest(self) -> SnapshotInfo | None:
+        """The oldest, None if there is none."""
+        return self.infos[0] if self.infos else None
+
+    def get(self, snapshot_id: OffsetAndEpoch) -> SnapshotInfo | None:
+        """Return the one with this id, None if it does not count."""
+        return next((info for info in self.infos if info.id == snapshot_id), None)
+
     def add(self, info: SnapshotInfo) -> None:
-        """Note one that was written."""
-        others = (each for each in self.infos if each.id != info.id)
-        self.infos = tuple(sorted((*others, info), key=lambda each: each.id.log_order))
+        """Count one that has just got its name."""
+        others = [other for other in self.infos if other.id != info.id]
+        self.infos = tuple(sorted([*others, info], key=lambda each: each.id.log_order))
 
     def writer(self, snapshot_id: OffsetAndEpoch) -> SnapshotWriter:
-        """What writes a snapshot, in a thread."""
+        """Return what writes a snapshot, in a thread; it counts once it was added."""
         return SnapshotWriter(self._disk, self._directory, snapshot_id)
 
     def open_reader(self, snapshot_id: OffsetAndEpoch) -> SnapshotReader | None:
-        """Open one; None if it is not there, or cannot be opened."""
+        """Return a reader of a snapshot; None if it does not count, or cannot be opened (SNAP-20)."""
+        info = self.get(snapshot_id)
+        if info is None:
+            return None
+        pins = self._pins.setdefault(snapshot_id, Pins())
         try:
-            return SnapshotReader(self._disk, self._directory / names.snapshot_name(snapshot_id))
+            return SnapshotReader(self._disk, self._directory / names.snapshot_name(snapshot_id), info, pins)
         except StorageError:
             return None
 
+    def remove(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Take a snapshot's name away, durably; the file goes with a later `take_removal`."""
+        self.infos = tuple(info for info in self.infos if info.id != snapshot_id)
+        retire(self._disk, self._directory, (self._directory / names.snapshot_name(snapshot_id),))
+        self._retired.append(snapshot_id)
 
-def _all(disk: Disk, directory: Path) -> tuple[SnapshotInfo, ...]:
-    ids = [snapshot_id for name in disk.names(directory) if (snapshot_id := _id_of(name)) is not None]
-    infos = [
-        _info_of(disk, directory / names.snapshot_name(each), each)
-        for each in sorted(ids, key=lambda each: each.log_order)
-    ]
-    return tuple(info for info in infos if info is not None)
+    def take_removal(self) -> Removal:
+        """Return the files that nobody reads any more: the caller removes them."""
+        free = [one for one in self._retired if one not in self._pins or not self._pins[one].count]
+        self._retired = [one for one in self._retired if one not in free]
+        paths = (deleted(self._directory / names.snapshot_name(one)) for one in free)
+        return Removal(self._disk.fs, paths=tuple(paths))

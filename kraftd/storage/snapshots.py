@@ -4,7 +4,7 @@ What is on disk
 ---------------
 `<offset>-<epoch>.checkpoint` is a snapshot. It has that name only after its bytes were read back from the
 disk and proved, so whatever a crash leaves under such a name is whole. `….checkpoint.part` is one that is
-being written, and promises nothing; `….checkpoint.deleted` awaits its deletion, with Kafka.
+being written or received, and promises nothing; `….checkpoint.deleted` awaits its deletion.
 `remove_leftovers` removes both at the start.
 
 What a crash can leave
@@ -23,6 +23,7 @@ sync or rename of this file is a `SnapshotError`, and the process goes on, where
 It is written in pieces that are each synced, so that the log's own flush never waits for a hundred dirty
 megabytes of this file.
 
+Not here: which snapshots there are, and reading them for others (`snapshot_files`).
 Follows: Kafka's FileRawSnapshotWriter and Snapshots (SNAP-10, SNAP-12, SNAP-18, SNAP-24).
 Differs: Kafka does not read a snapshot back, and takes a file for whole that lacks its footer (Q-21).
 """
@@ -43,9 +44,6 @@ from kraftd.types import OffsetAndEpoch
 
 PIECE_BYTES: Final = 1 << 20
 """How much is written between two syncs, and read at once."""
-_HEADER_READ_BYTES: Final = 1 << 16
-"""More than a header and the voters that may stand in its batch."""
-
 _LEFTOVER = re.compile(r"\d{20}-\d{10}(-\d+)?\.checkpoint\.(part|deleted)", re.ASCII)
 
 _T = TypeVar("_T")
@@ -121,21 +119,14 @@ class SnapshotWriter:
     def _prove(self) -> int:
         """Read all of it from the disk, past the page cache. Returns the timestamp that it begins with."""
         fs, handle = self._disk.fs, self._handle
-        decoder = SnapshotDecoder(str(self._part), self._id.epoch)
         self._own("posix_fadvise", lambda: fs.drop_cache(handle))
         try:
-            position = 0
-            while piece := self._read(position):
-                for _ in decoder.feed(piece):
-                    pass
-                position += len(piece)
-            decoder.finish()
+            size_bytes, timestamp_ms = prove(self._part, self._id, self._read)
         except MalformedError as error:
             raise SnapshotError(f"{error}: the disk does not hold what was written") from error
-        header = decoder.header
-        if position != self.size_bytes or header is None:
-            raise SnapshotError(f"{self._part}: {position} bytes of {self.size_bytes} can be read back")
-        return header.last_contained_log_timestamp
+        if size_bytes != self.size_bytes:
+            raise SnapshotError(f"{self._part}: {size_bytes} bytes of {self.size_bytes} can be read back")
+        return timestamp_ms
 
     def _read(self, position: int) -> bytes:
         return self._own("read", lambda: self._disk.fs.pread(self._handle, PIECE_BYTES, position))
@@ -168,40 +159,28 @@ def remove_leftovers(disk: Disk, directory: Path) -> list[str]:
     return removed
 
 
-def newest_snapshot(disk: Disk, directory: Path) -> SnapshotInfo | None:
-    """The newest snapshot whose header can be read, None if there is none. At offset 0 is no state."""
-    ids = [snapshot_id for name in disk.names(directory) if (snapshot_id := _id_of(name)) is not None]
-    for snapshot_id in sorted(ids, key=lambda each: each.log_order, reverse=True):
-        info = _info_of(disk, directory / names.snapshot_name(snapshot_id), snapshot_id)
-        if info is not None:
-            return info
-    return None
+def prove(path: Path, snapshot_id: OffsetAndEpoch, read: Callable[[int], bytes]) -> tuple[int, int]:
+    """Read a snapshot from end to end.
 
+    Args:
+        path: The file, for errors.
+        snapshot_id: What its name says.
+        read: Returns up to `PIECE_BYTES` from a position on; none behind the end.
 
-def _id_of(name: str) -> OffsetAndEpoch | None:
-    if name.endswith(names.DELETED):
-        return None
-    try:
-        snapshot_id = names.parse_snapshot_name(name)
-    except MalformedError:
-        return None
-    return snapshot_id if snapshot_id is not None and snapshot_id.offset > 0 else None
+    Returns:
+        Its size in bytes, and the last contained timestamp that it begins with.
 
-
-def _info_of(disk: Disk, path: Path, snapshot_id: OffsetAndEpoch) -> SnapshotInfo | None:
-    if disk.fs.is_directory(path):
-        return None
+    Raises:
+        MalformedError: It is not whole: where, and why.
+    """
     decoder = SnapshotDecoder(str(path), snapshot_id.epoch)
-    try:
-        handle = disk.open(path, Access.READ)
-        try:
-            next(decoder.feed(disk.read(handle, _HEADER_READ_BYTES, 0, path)), None)
-            size_bytes = disk.size(handle, path)
-        finally:
-            disk.close(handle)
-    except (MalformedError, StorageError):
-        return None
+    size_bytes = 0
+    while piece := read(size_bytes):
+        for _ in decoder.feed(piece):
+            pass
+        size_bytes += len(piece)
+    decoder.finish()
     header = decoder.header
     if header is None:
-        return None
-    return SnapshotInfo(snapshot_id, size_bytes, header.last_contained_log_timestamp)
+        raise MalformedError(f"{path}: has no header, so it is no snapshot")
+    return size_bytes, header.last_contained_log_timestamp

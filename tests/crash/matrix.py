@@ -52,8 +52,10 @@ class Base(NamedTuple):
     older: SimFileSystem
     """The same disk some time before: what a write that never reached it leaves."""
     log: tuple[bytes, ...]
+    """All batches that there ever were."""
     flushed: int
     """So many batches were acknowledged."""
+    snapshots: tuple[OffsetAndEpoch, ...]
     election: Election
     peers: tuple[object, ...]
     start_counter: int
@@ -151,8 +153,10 @@ WHOLE_FILE = ("gone",)
 # -- bases -------------------------------------------------------------------------------------------
 
 
-BASES = ("stopped", "killed", "promised", "amnesiac")
-"""How the node ended: in order, with batches that no flush had covered, right after a promise."""
+BASES = ("stopped", "killed", "promised", "amnesiac", "cut", "installed")
+"""How the node ended: in order, with batches that no flush had covered, right after a promise; in order, with
+a log that was cut at the older of two snapshots, or that a snapshot has taken the place of.
+"""
 
 
 def base_of(name: str) -> Base:
@@ -175,8 +179,13 @@ def base_of(name: str) -> Base:
             node.remember_peer(PeerIdentity(3, b"3" * 16, 7, b"t" * 16))
         _append(node, log, epoch, count)
         node.log.flush()
-        if epoch >= 3:
+        if epoch in (2, 3):
             _freeze(node, OffsetAndEpoch(len(log), epoch))
+        if epoch == 3 and name == "installed":
+            newest = node.snapshots.infos[-1].id
+            node.install_snapshot(newest, 1)
+    if name == "cut":
+        node.cut_front(node.snapshots.infos[0].id)
     node.log.flush()  # of nothing new: the recovery point becomes durable
     flushed = len(log)
     if name == "killed":
@@ -185,7 +194,9 @@ def base_of(name: str) -> Base:
         node.remember_peer(PeerIdentity(2, b"4" * 16, 9, b"u" * 16))
     elif name == "amnesiac":
         node.remember_state_health(HealthKind.AMNESIA, [f"{HOME}: a vote may be forgotten"])
-    if name != "stopped":
+    snapshots = tuple(info.id for info in node.snapshots.infos)
+    node.take_removal().run()
+    if name in {"killed", "promised", "amnesiac"}:
         fs.crash_process()
     else:
         node.close()
@@ -196,6 +207,7 @@ def base_of(name: str) -> Base:
         older,
         tuple(log),
         flushed,
+        snapshots,
         node.election,
         node.peers,
         node.start_counter,
@@ -211,9 +223,9 @@ def _append(node: NodeDirectory, log: list[bytes], epoch: int, count: int) -> No
 
 
 def _freeze(node: NodeDirectory, snapshot_id: OffsetAndEpoch) -> None:
-    writer = node.snapshot_writer(snapshot_id)
+    writer = node.snapshots.writer(snapshot_id)
     writer.append(snapshot_of(snapshot_id))
-    writer.freeze()
+    node.snapshots.add(writer.freeze())
 
 
 def cells(base: Base, beginning: str = "", every: int = 1) -> Iterator[Cell]:
@@ -288,22 +300,38 @@ def _of_start(base: Base, node: NodeDirectory) -> Verdict:
         if not all(str(HOME) in line for line in lines):
             return Verdict("", f"does not say which file: {lines}")
         told = [(damage.offset, damage.end_offset) for damage in node.report.damage]
-        missing = [n for n in range(base.flushed) if n not in served]
+        missing = [n for n in range(node.log.start_offset, base.flushed) if n not in served]
         untold = [n for n in missing if not any(start <= n < end for start, end in told)]
-        return Verdict(NOT_WHOLE, f"does not tell of lost batches {untold}" if untold else "")
+        if untold and not any("what this node acknowledged is lost" in line for line in lines):
+            return Verdict("", f"does not tell of lost batches {untold}")
+        return Verdict(NOT_WHOLE, _without_state(base, node))
     if node.start_counter <= base.start_counter and any("kraftd.state" in line for line in node.warnings):
         return Verdict(FOREIGN)
     if not base.whole:
         return Verdict("", "was not whole, and counts")
     if node.log.end_offset < base.flushed:
         return Verdict("", f"has {node.log.end_offset} batches of {base.flushed} acknowledged, and counts")
-    if len(served) < node.log.end_offset:
+    if missing := _without_state(base, node):
+        return Verdict("", missing)
+    if len(served) < node.log.end_offset - node.log.start_offset:
         return Verdict("", f"cannot read all of its log, and counts: {sorted(served)}")
     return _of_promises(base, node)
 
 
+def _without_state(base: Base, node: NodeDirectory) -> str:
+    """Whether nothing whole holds the state that its log goes on from."""
+    if node.log.start_offset == 0:
+        return ""
+    newest = node.snapshots.newest
+    if newest is None or newest.id.offset < node.log.start_offset:
+        return f"the log begins at {node.log.start_offset}, and no snapshot leads there"
+    reader = node.snapshots.open_reader(newest.id)
+    whole = reader is not None and reader.read(0, 1 << 30) == snapshot_of(newest.id)
+    return "" if whole and newest.id in base.snapshots else f"the state is that of a bad snapshot: {newest}"
+
+
 def _of_promises(base: Base, node: NodeDirectory) -> Verdict:
-    newest = node.newest_snapshot()
+    newest = node.snapshots.newest
     if newest is not None and newest.last_contained_timestamp_ms != newest.id.offset:
         return Verdict("", f"believes in a snapshot that nobody wrote: {newest}")
     if node.uninitialized:
@@ -334,7 +362,10 @@ def _of_later(base: Base, fs: SimFileSystem, node: NodeDirectory, verdict: Verdi
         return verdict._replace(hole="the next start believes to be whole" if whole else "")
     if not whole:
         return verdict._replace(hole=f"the next start finds {(*again.damage, *again.amnesia)}")
-    if served_by(again) != {**{n: base.log[n] for n in range(end)}, end: more}:
+    start = again.log.start_offset
+    if (missing := _without_state(base, again)) or start < node.log.start_offset:
+        return verdict._replace(hole=f"the next start begins at {start}: {missing}")
+    if served_by(again) != {**{n: base.log[n] for n in range(start, end)}, end: more}:
         return verdict._replace(hole="the next start does not have the same log")
     return verdict
 

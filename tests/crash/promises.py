@@ -23,7 +23,7 @@ from kraftd.records.batch import scan
 from kraftd.records.snapshot import encode_snapshot
 from kraftd.storage import LogConfig, NodeDirectory, format_directory
 from kraftd.storage.disk import StorageFailure
-from kraftd.types import Election, EpochEntry, OffsetAndEpoch, PeerIdentity, ReplicaKey
+from kraftd.types import Election, EpochEntry, Offset, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch
 
@@ -38,7 +38,9 @@ class Promised(NamedTuple):
     start_counter: int = 0
     """The highest that was told to anybody."""
     log: tuple[bytes, ...] = ()
-    """Batches in order, as far as the page cache knows."""
+    """Batches in order, one for each offset, as far as the page cache knows; empty bytes for those that only
+    a snapshot holds.
+    """
     durable: int = 0
     """How many of them are."""
     elections: tuple[Election, ...] = (Election(),)
@@ -48,6 +50,8 @@ class Promised(NamedTuple):
     """The names of those that count."""
     freezing: str = ""
     """That of the one that may have its name already."""
+    going: tuple[str, ...] = ()
+    """Those that may be gone."""
 
 
 class Ids:
@@ -95,6 +99,7 @@ def batches_in(node: NodeDirectory) -> tuple[bytes, ...]:
 class Seen(NamedTuple):
     """What an opening reports."""
 
+    start: OffsetAndEpoch
     log: tuple[bytes, ...]
     election: Election
     peers: tuple[PeerIdentity, ...]
@@ -103,7 +108,9 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, node: NodeDirectory) -> "Seen":
-        return cls(batches_in(node), node.election, node.peers, node.start_counter, node.uninitialized)
+        start = OffsetAndEpoch(node.log.start_offset, node.log.start_epoch)
+        log = batches_in(node)
+        return cls(start, log, node.election, node.peers, node.start_counter, node.uninitialized)
 
 
 def judge(disk: SimFileSystem, promised: Promised, config: LogConfig, *, thorough: bool = True) -> str | None:
@@ -144,10 +151,8 @@ def _broken(node: NodeDirectory, seen: Seen, promised: Promised, disk: SimFileSy
     """Which promise the opening does not keep."""
     if node.damage or node.amnesia:
         return f"believes to have lost something: {(*node.damage, *node.amnesia)}"
-    if len(seen.log) < promised.durable:
-        return f"{promised.durable} batches were durable, {len(seen.log)} are left"
-    if seen.log != promised.log[: len(seen.log)]:
-        return f"the log is not what was written: {len(seen.log)} batches of {len(promised.log)}"
+    if (wrong := _wrong_log(node, seen, promised)) is not None:
+        return wrong
     if seen.election not in promised.elections:
         return f"the election is {seen.election}, not one of {promised.elections}"
     if seen.peers not in promised.peers:
@@ -156,9 +161,11 @@ def _broken(node: NodeDirectory, seen: Seen, promised: Promised, disk: SimFileSy
         return f"start counter {seen.start_counter} comes again, after {promised.start_counter}"
     if ("blank" if seen.uninitialized else "whole") not in promised.health:
         return f"is {'blank' if seen.uninitialized else 'whole'}, not one of {promised.health}"
-    if (wrong := _wrong_snapshots(promised, disk)) is not None:
+    if (wrong := _wrong_snapshots(promised, disk, seen.start.offset)) is not None:
         return wrong
     wanted = epochs_of(seen.log)
+    if not wanted and node.log.epochs:  # of the record before the start, which the log was cut behind
+        wanted = (EpochEntry(seen.start.epoch, seen.start.offset),) if seen.start.offset else ()
     file = HOME / names.LOG_DIRECTORY / names.EPOCH_CHECKPOINT
     noted = epoch_checkpoint.decode(disk.content(file)) if disk.exists(file) else ()
     if wanted != node.log.epochs or wanted != noted:
@@ -166,17 +173,48 @@ def _broken(node: NodeDirectory, seen: Seen, promised: Promised, disk: SimFileSy
     return None
 
 
-def _wrong_snapshots(promised: Promised, disk: SimFileSystem) -> str | None:
-    """Whether one is gone that counted, or one is there that is not whole, or a part of one."""
+def _wrong_log(node: NodeDirectory, seen: Seen, promised: Promised) -> str | None:
+    """Whether the log is not what was written, with what is durable of it, or a snapshot in its place."""
+    start, end = seen.start.offset, node.log.end_offset
+    name = names.snapshot_name(seen.start)
+    if start and (node.snapshots.get(seen.start) is None or name not in counted(promised)):
+        return f"the log begins at {seen.start}, and no snapshot leads there"
+    if start and not continues(promised.log, seen.start):
+        return None if not seen.log else "the log goes on behind a snapshot, with what it had before"
+    if end < promised.durable:
+        return f"{promised.durable} batches were durable, the log ends at {end}"
+    if seen.log != promised.log[start:end]:
+        return f"the log is not what was written: {start} to {end} of {len(promised.log)} batches"
+    return None
+
+
+def counted(promised: Promised) -> set[str]:
+    """The names of snapshots that may be there."""
+    return {*promised.snapshots, *promised.going, promised.freezing}
+
+
+def continues(log: tuple[bytes, ...], snapshot_id: OffsetAndEpoch) -> bool:
+    """Whether the record before a snapshot's end is in the log, or in a snapshot that it begins at."""
+    if snapshot_id.offset > len(log):
+        return False
+    data = log[snapshot_id.offset - 1]
+    return not data or next(scan(data)).epoch == snapshot_id.epoch
+
+
+def _wrong_snapshots(promised: Promised, disk: SimFileSystem, start_offset: Offset) -> str | None:
+    """Whether one is gone that counted and is not below the log, or one is there that is not whole, or a part
+    of one.
+    """
     directory = HOME / names.LOG_DIRECTORY
     found = [name for name in disk.names(directory) if ".checkpoint" in name]
     for name in found:
         snapshot_id = names.parse_snapshot_name(name)
-        if snapshot_id is None or name not in {*promised.snapshots, promised.freezing}:
+        if snapshot_id is None or name not in counted(promised):
             return f"there is {name}, which nobody froze"
         if disk.content(directory / name) != snapshot_of(snapshot_id):
             return f"the snapshot {name} is not what was written"
-    missing = set(promised.snapshots).difference(found)
+    below = names.snapshot_name(OffsetAndEpoch(start_offset, 0))
+    missing = {name for name in promised.snapshots if name >= below}.difference(found)
     return f"the snapshots {sorted(missing)} counted, and are gone" if missing else None
 
 

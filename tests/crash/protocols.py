@@ -17,7 +17,7 @@ from kraftd.storage import LogConfig, NodeDirectory
 from kraftd.storage.disk import StorageFailure
 from kraftd.storage.snapshots import SnapshotError
 from kraftd.types import Election, HealthKind, OffsetAndEpoch, PeerIdentity, ReplicaKey
-from tests.crash.promises import Ids, Promised, format_home, open_home, snapshot_of
+from tests.crash.promises import Ids, Promised, continues, format_home, open_home, snapshot_of
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch
 
@@ -83,11 +83,14 @@ class ScriptedNode:
         node = self._node = open_home(self.fs, self._variant.config, self._ids)
         assert node.damage == node.amnesia == ()
         self._generation = 0
-        end = node.log.end_offset
+        start, end = OffsetAndEpoch(node.log.start_offset, node.log.start_epoch), node.log.end_offset
+        is_kept = not start.offset or continues(self.promised.log, start)
         self.note(
             start_counter=node.start_counter,
-            log=self.promised.log[:end],
+            log=self.promised.log[:end] if is_kept else (b"",) * end,
             durable=end,
+            snapshots=tuple(names.snapshot_name(info.id) for info in node.snapshots.infos),
+            going=(),
             elections=(node.election,),
             peers=(node.peers,),
             health=("blank" if node.uninitialized else "whole",),
@@ -149,14 +152,16 @@ class ScriptedNode:
 
     def snapshot(self, piece_bytes: int) -> None:
         """Write one of all that is in the log, in pieces; a disk that refuses costs only the snapshot."""
-        snapshot_id = OffsetAndEpoch(len(self.promised.log), self.epoch)
+        self._freeze(OffsetAndEpoch(len(self.promised.log), self.epoch), piece_bytes)
+
+    def _freeze(self, snapshot_id: OffsetAndEpoch, piece_bytes: int) -> None:
         name = names.snapshot_name(snapshot_id)
-        writer, data = self.node.snapshot_writer(snapshot_id), snapshot_of(snapshot_id)
+        writer, data = self.node.snapshots.writer(snapshot_id), snapshot_of(snapshot_id)
         try:
             for at in range(0, len(data), piece_bytes):
                 writer.append(data[at : at + piece_bytes])
             self.note(freezing=name)
-            writer.freeze()
+            self.node.snapshots.add(writer.freeze())
         except SnapshotError:
             writer.drop()
         else:
@@ -164,11 +169,51 @@ class ScriptedNode:
         if not self.node.disk.failure:
             self.note(freezing="")
 
+    def receive(self, ahead: int) -> None:
+        """Write one as it comes from a leader: so far behind the log's end, or before it."""
+        self._freeze(OffsetAndEpoch(len(self.promised.log) + ahead, self.epoch), 1 << 20)
+
+    def install(self, _: int) -> None:
+        """Put the newest one in the place of the log, if there is one: a disk may have refused it."""
+        newest = self.node.snapshots.newest
+        if newest is None:
+            return
+        self._generation += 1
+        self.note(durable=min(self.promised.durable, newest.id.offset))
+        self._let_go(newest.id)
+        self.node.install_snapshot(newest.id, self._generation)
+        end = newest.id.offset
+        self.note(log=(b"",) * end, durable=end, going=())
+
+    def cut(self, number: int) -> None:
+        """Let the log begin at one of the snapshots, counted from the oldest, if there are so many."""
+        log, infos = self.node.log, self.node.snapshots.infos[number:]
+        start = infos[0].id if infos else OffsetAndEpoch(0, 0)
+        if not log.start_offset < start.offset <= log.flushed_offset:
+            return
+        self._let_go(start)
+        self.node.cut_front(start)
+
+    def remove(self, _: int) -> None:
+        """Unlink what nobody reads any more, as the worker does."""
+        self.node.take_removal().run()
+
+    def roll(self, _: int) -> None:
+        """Begin a new segment, as after a snapshot."""
+        self.node.log.roll_at(1)
+
+    def _let_go(self, start: OffsetAndEpoch) -> None:
+        """Promise the snapshots before one no more."""
+        kept = [info.id for info in self.node.snapshots.infos if info.id.log_order >= start.log_order]
+        staying = tuple(names.snapshot_name(one) for one in kept)
+        going = tuple(name for name in self.promised.snapshots if name not in staying)
+        self.note(snapshots=staying, going=(*self.promised.going, *going))
+
     def part(self, size_bytes: int) -> None:
         """Begin to write one, and get no further."""
         snapshot_id = OffsetAndEpoch(len(self.promised.log), self.epoch)
         try:
-            self.node.snapshot_writer(snapshot_id).append(snapshot_of(snapshot_id)[:size_bytes])
+            self.node.snapshots.writer(snapshot_id).append(snapshot_of(snapshot_id)[:size_bytes])
         except SnapshotError:
             return
 
@@ -336,6 +381,42 @@ def _snapshots() -> Iterator[Variant]:
         yield Variant(steps(script), PAGES, 700)
 
 
+def _installations() -> Iterator[Variant]:
+    """Over an empty log, one that is shorter, one that ends otherwise, and one that holds it all."""
+    for segment_bytes, record_bytes in ((SMALL, 40), (PAGES, 3_000)):
+        for script, prepared in (
+            ("open receive:7 install append:3 flush:1 append:2 close", NEW),
+            ("open receive:5 install remove append:3 flush append:2 kill append:1", FILLED),
+            ("open append:2 receive:1 install append:4 flush:1 receive:9 install append:1 flush", FILLED),
+            ("open elect:1 receive:-3 install assign append:3 flush remove append:1", FILLED),
+            ("open elect:1 receive:-8 kill append:1 flush receive:4 install lose append:2", FILLED),
+            ("open receive:-2 install append:2 flush append:1 close open", FILLED),
+            (
+                "open snapshot:9000 elect:1 receive:-3 install append:2 snapshot:9000 receive:6 install",
+                FILLED,
+            ),
+        ):
+            yield Variant(steps(script), segment_bytes, record_bytes, prepared)
+
+
+CUTS = (
+    steps("open append:9 flush snapshot:9000 append:5 flush:1 snapshot:9000 cut:1 remove append:3 flush"),
+    steps("open append:5 flush snapshot:9000 append:4 flush snapshot:9000 append:3 flush snapshot:9000 cut:1")
+    + steps("append:2 kill cut:1 remove append:1 flush:1 close open"),
+    steps("open append:7 flush snapshot:9000 roll append:4 flush snapshot:9000 roll cut:1 append:1")
+    + steps("truncate:99 append:2 flush lose append:1"),
+    steps("open snapshot:9000 append:4 flush:1 elect:1 append:3 flush snapshot:9000 cut cut:1 remove")
+    + steps("receive:5 install append:2 flush snapshot:9000 cut:1 append:1"),
+)
+
+
+def _cuts() -> Iterator[Variant]:
+    """One segment or several, at the end or in the middle of one, again and again."""
+    for segment_bytes, record_bytes in ((SMALL, 40), (PAGES, 3_000), (1 << 20, 400)):
+        for script in CUTS:
+            yield Variant(script, segment_bytes, record_bytes, FILLED)
+
+
 def _mixed() -> Iterator[Variant]:
     """Drawn scripts: what nobody thought of."""
     table = steps(
@@ -363,5 +444,7 @@ PROTOCOLS: dict[str, tuple[Variant, ...]] = {
     "peers, state health and recovery point": tuple(_sidecars()),
     "restart": tuple(_restarts()),
     "snapshot": tuple(_snapshots()),
+    "snapshot in the log's place": tuple(_installations()),
+    "cut": tuple(_cuts()),
     "mixed": tuple(_mixed()),
 }

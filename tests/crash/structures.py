@@ -56,8 +56,9 @@ SLOT_FIELDS = (
     ("sequence", 16, 8),
     ("flushed offset", 24, 8),
     ("flushed epoch", 32, 4),
+    ("high watermark", 36, 8),
 )
-PROMISES_AT = 36
+PROMISES_AT = 44
 ENTRIES = {
     ".index": (("relative offset", 0, 4), ("position", 4, 4)),
     ".timeindex": (("timestamp", 0, 8), ("offset", 8, 4)),

@@ -28,5 +28,5 @@ def test_nor_do_many_more(base: str) -> None:
 
 def test_a_hole_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogScan, "_checkpoint_epoch", lambda *_: 0)
-    verdicts = verdicts_of("stopped", "stopped/00000000000000000013.log/last batch, leader epoch")
+    verdicts = verdicts_of("stopped", "stopped/00000000000000000026.log/last batch, leader epoch")
     assert any("wrong bytes" in verdict.hole for _, verdict in verdicts)

@@ -312,7 +312,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.storage.opening:open_sidecar",
-            "    sidecar.lower_recovery_point(None)\n",
+            "    sidecar.move_recovery_point(None)\n",
             "",
         ),
         where=("tests/unit/storage/test_node_directory.py",),

@@ -11,11 +11,11 @@ STORAGE = (
         "The directory of a new segment is not synced, and a power cut takes the whole file.",
         "crash",
         (
-            "kraftd.storage.log:Log._add_segment",
+            "kraftd.storage.segment_chain:SegmentChain.add",
             "self._disk.sync_directory(self._directory)",
             "pass",
         ),
-        ("kraftd.storage.log:Log._add_segment", "self._names_dirty = True", "pass"),
+        ("kraftd.storage.segment_chain:SegmentChain.add", "self.names_dirty = True", "pass"),
     ),
     mutant(
         "rename-before-fsync",
@@ -31,7 +31,7 @@ STORAGE = (
         "crash",
         (
             "kraftd.storage.disk:Disk.replace",
-            'self._change("rename", scratch, lambda: self.fs.rename(scratch, path))',
+            "self.rename(scratch, path)",
             "self.remove(path)\n"
             "    self.sync_directory(path.parent)\n"
             '    self._change("rename", scratch, lambda: self.fs.rename(scratch, path))',
@@ -73,7 +73,7 @@ STORAGE = (
         "A truncated file is not synced before the next append.",
         "crash",
         (
-            "kraftd.storage.log:Log._truncate_segment",
+            "kraftd.storage.segment_chain:SegmentChain._truncate_segment",
             "self._disk.sync(segment.handle, segment.path)",
             "pass",
         ),
@@ -85,7 +85,7 @@ STORAGE = (
         "crash",
         (
             "kraftd.storage.log:Log.truncate",
-            "self._recovery_points.lower_recovery_point(at)",
+            "self._recovery_points.move_recovery_point(at)",
             "pass",
         ),
         (
@@ -93,7 +93,7 @@ STORAGE = (
             "self._epochs.truncate(new_end)",
             "self._epochs.truncate(new_end)\n"
             "    if self._recovery_points is not None:\n"
-            "        self._recovery_points.lower_recovery_point(OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1)))",
+            "        self._recovery_points.move_recovery_point(OffsetAndEpoch(flushed, self._epochs.epoch_of(flushed - 1)))",
         ),
     ),
     mutant(
@@ -221,7 +221,7 @@ STORAGE = (
         "KAFKA-14240",
         "A log that begins above offset 0 is served, although nobody has the state before it.",
         "tests",
-        ("kraftd.storage.node_directory:NodeDirectory.open", "if log.start_offset > 0:", "if False:"),
+        ("kraftd.storage.opening:keep_only_usable_log", "if start_offset == 0 or", "if True or"),
         where=("tests/unit/storage/test_node_directory.py",),
     ),
     mutant(

@@ -14,9 +14,10 @@ from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed
 from kraftd.records.batch import encode_batch
 from kraftd.runtime.driver import read_clocks
 from kraftd.runtime.raft_metrics import RaftMetrics
-from kraftd.runtime.store import DirectoryStore
+from kraftd.runtime.store import RECOVERY_POINT_INTERVAL_MS, DirectoryStore
 from kraftd.runtime.worker import Worker
-from kraftd.storage import NodeDirectory, OsFileSystem, format_directory
+from kraftd.storage import Disk, NodeDirectory, OsFileSystem, format_directory
+from kraftd.storage.sidecar import read_sidecar
 from kraftd.types import Now, uuid_text
 
 
@@ -39,6 +40,7 @@ class World:
     """Driver and raft node in one."""
 
     is_leader = True
+    high_watermark = 0
 
     def __init__(self, folder: Path) -> None:
         loop = asyncio.get_running_loop()
@@ -248,3 +250,18 @@ async def test_at_the_end_no_flush_is_left_begun(world: World) -> None:
     world.store.drain()
     world.directory.log.flush()
     assert world.directory.log.flushed_offset == 2
+
+
+@pytest.mark.covers("D-23")
+async def test_what_is_committed_is_written_down_with_the_flushes(world: World) -> None:
+    """Also the end of it, which is known only after its own flush, with the recovery point."""
+    world.append(0)
+    world.store.start_flush(Flush(0, 1))
+    world.store.submit_flush()
+    await world.until(1)
+    world.high_watermark = 1
+    world.store.run(Now(world.now().mono_ms + RECOVERY_POINT_INTERVAL_MS, 0))
+    world.store.drain()
+    state = read_sidecar(Disk(world.disk), world.directory.path / "kraftd.state").state
+    assert state is not None
+    assert state.high_watermark == 1

@@ -26,7 +26,7 @@ class InMemory:
     def raise_recovery_point(self, at: OffsetAndEpoch) -> None:
         self.recovery_point = at
 
-    lower_recovery_point = raise_recovery_point
+    move_recovery_point = raise_recovery_point
 
     def synced(self, _sequence: int) -> None: ...
 

@@ -179,7 +179,7 @@ class TestRefused:
         (log_path(tmp_path) / "00000000000000000004-0000000003.checkpoint.deleted").write_bytes(b"")
         left = {file.name for file in log_path(tmp_path).iterdir()}
         records = {file: file.read_bytes() for file in log_path(tmp_path).glob("*.log")}
-        with pytest.raises(StorageError, match="begins at offset 4, and the state before it cannot"):
+        with pytest.raises(StorageError, match="the log begins at offset 4, and no snapshot is there"):
             open_at(tmp_path)
         assert {file.name for file in log_path(tmp_path).iterdir()} == left, "nothing is deleted"
         assert {file: file.read_bytes() for file in log_path(tmp_path).glob("*.log")} == records

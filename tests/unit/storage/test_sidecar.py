@@ -116,7 +116,7 @@ def test_a_lowered_recovery_point_is_durable_at_once() -> None:
     sidecar = open_sidecar(fs)
     sidecar.raise_recovery_point(OffsetAndEpoch(100, 1))
     sidecar.sync()
-    sidecar.lower_recovery_point(OffsetAndEpoch(40, 1))
+    sidecar.move_recovery_point(OffsetAndEpoch(40, 1))
     for disk in fs.crash_states():
         state = read_sidecar(Disk(disk), FILE).state
         assert state is not None

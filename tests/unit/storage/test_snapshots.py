@@ -10,7 +10,8 @@ from kraftd.records.batch import scan
 from kraftd.records.snapshot import encode_snapshot
 from kraftd.storage import OsFileSystem
 from kraftd.storage.disk import Disk, StorageFailure
-from kraftd.storage.snapshots import SnapshotError, SnapshotInfo, SnapshotWriter, newest_snapshot
+from kraftd.storage.snapshot_files import survey_snapshots
+from kraftd.storage.snapshots import SnapshotError, SnapshotInfo, SnapshotWriter
 from kraftd.types import OffsetAndEpoch
 
 ID = OffsetAndEpoch(700, 3)
@@ -85,7 +86,7 @@ def test_it_is_written_in_synced_pieces_and_has_its_name_when_all_is_proved(tmp_
         "rename",
         "sync_directory",
     ]
-    assert newest_snapshot(Disk(fs), tmp_path) == info
+    assert survey_snapshots(Disk(fs), tmp_path).infos == (info,)
 
 
 @pytest.mark.covers("SNAP-11", "SNAP-12", "D-20")
@@ -142,25 +143,6 @@ def test_what_cannot_be_removed_is_left_for_the_next_start(tmp_path: Path) -> No
     writer.append(DATA[:100])
     writer.drop()
     assert [path.name for path in tmp_path.iterdir()] == [NAME + ".part"]
-
-
-@pytest.mark.covers("SNAP-18", "SNAP-19")
-def test_the_newest_is_the_latest_by_epoch_and_offset_whose_header_can_be_read(tmp_path: Path) -> None:
-    disk = Disk(OsFileSystem())
-    assert newest_snapshot(disk, tmp_path) is None
-    write(SnapshotWriter(disk, tmp_path, ID))
-    for name in (
-        f"{900:020}-{2:010}.checkpoint",  # older, by its epoch
-        f"{900:020}-{4:010}.checkpoint",  # not of the epoch that it names
-        f"{0:020}-{9:010}.checkpoint",  # of nothing
-        f"{901:020}-{9:010}.checkpoint.deleted",
-        f"{902:020}-{9:010}.checkpoint.part",
-        f"{903:020}-{9999999999:010}.checkpoint",
-    ):
-        (tmp_path / name).write_bytes(DATA)
-    (tmp_path / f"{904:020}-{9:010}.checkpoint").mkdir()
-    (tmp_path / f"{905:020}-{9:010}.checkpoint").write_bytes(b"")
-    assert newest_snapshot(disk, tmp_path) == SnapshotInfo(ID, len(DATA), AT)
 
 
 def test_nothing_is_written_to_a_disk_that_has_failed(tmp_path: Path) -> None:

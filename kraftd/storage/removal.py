@@ -1,0 +1,67 @@
+"""Removing files that may still be read: the name goes at once, the bytes when nobody holds the file.
+
+A segment or snapshot that is not needed any more is *retired*: renamed to `….deleted`, durably, so that no
+start takes it for one. Whoever reads it in another thread has *pinned* its file and reads on. When the last
+pin is gone, a `Removal` unlinks the file and closes it, in a worker: freeing the blocks of a large file takes
+tens of milliseconds. What a crash leaves under such a name is removed at the next start.
+
+Follows: Kafka's `.deleted` files (CLN-06, CLN-07).
+Differs: Kafka removes them a minute later, whoever reads them.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from kraftd.records import names
+from kraftd.storage.disk import Disk
+from kraftd.storage.filesystem import FileSystem
+
+
+class Pins:
+    """How many hold a file open, besides its owner. Changed on the loop only."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """Retired files that nobody holds: a value for a thread, run once."""
+
+    fs: FileSystem
+    handles: tuple[int, ...] = ()
+    paths: tuple[Path, ...] = ()
+
+    def run(self) -> tuple[str, ...]:
+        """Unlink and close the files.
+
+        Returns:
+            What could not be unlinked, one text each. It promises nothing and stays until the next start.
+        """
+        problems = []
+        for path in self.paths:
+            try:
+                self.fs.unlink(path)
+            except FileNotFoundError:
+                pass  # an index file may never have been there, and one name may have been retired twice
+            except OSError as error:
+                problems.append(f"{path}: unlink failed: {error.strerror or error}")
+        for handle in self.handles:
+            self.fs.close(handle)
+        return tuple(problems)
+
+
+def deleted(path: Path) -> Path:
+    """The name of a retired file."""
+    return path.with_name(path.name + names.DELETED)
+
+
+def retire(disk: Disk, directory: Path, paths: Iterable[Path]) -> None:
+    """Take the names of these files away, durably; one that is not there is passed over."""
+    for path in paths:
+        if disk.fs.exists(path):
+            disk.rename(path, deleted(path))
+    disk.sync_directory(directory)

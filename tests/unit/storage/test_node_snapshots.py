@@ -1,0 +1,225 @@
+"""A node's directory and its snapshots: installed, cut at, found at a start, damaged."""
+
+from pathlib import Path
+
+import pytest
+
+from kraftd.errors import InvariantError, StorageError
+from kraftd.records import names
+from kraftd.records.snapshot import encode_snapshot
+from kraftd.storage import LogConfig, NodeDirectory, OsFileSystem, format_directory
+from kraftd.types import Election, HealthKind, OffsetAndEpoch, ReplicaKey
+from tests.unit.storage.batches import batch, run_of
+from tests.unit.storage.test_node_directory import log_path, random_uuid
+
+SMALL = LogConfig(segment_bytes=4 * len(batch(0)))
+
+
+def open_at(path: Path) -> NodeDirectory:
+    return NodeDirectory.open(
+        OsFileSystem(), path, node_id=1, random_uuid=random_uuid, voter_ids=(1, 2, 3), config=SMALL
+    )
+
+
+def used(path: Path, end: int = 14, epoch: int = 3) -> NodeDirectory:
+    """A node that counts, and has flushed some records of one epoch."""
+    format_directory(
+        OsFileSystem(),
+        path,
+        cluster_id="c",
+        node_id=1,
+        directory_id=b"d" * 16,
+        now_ms=1,
+        ignore_formatted=True,
+    )
+    node = open_at(path)
+    node.write_election(Election(epoch, 2, ReplicaKey(1)))
+    node.remember_state_health(HealthKind.WHOLE)
+    if end:
+        node.log.append(run_of(0, end, epoch), 0, end)
+        node.log.flush()
+    return node
+
+
+def freeze(node: NodeDirectory, offset: int, epoch: int = 3) -> OffsetAndEpoch:
+    """Write a snapshot, and let it count."""
+    snapshot_id = OffsetAndEpoch(offset, epoch)
+    writer = node.snapshots.writer(snapshot_id)
+    for piece in encode_snapshot([b"record"] * 2_000, epoch, offset, last_contained_timestamp_ms=offset):
+        writer.append(piece)
+    node.snapshots.add(writer.freeze())
+    return snapshot_id
+
+
+def offsets_of(node: NodeDirectory) -> list[int]:
+    return [info.id.offset for info in node.snapshots.infos]
+
+
+def spoil(node: NodeDirectory, snapshot_id: OffsetAndEpoch) -> Path:
+    path = log_path(node.path) / names.snapshot_name(snapshot_id)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(bytes(data))
+    return path
+
+
+def checkpoints(path: Path) -> list[str]:
+    return sorted(file.name for file in log_path(path).glob("*.checkpoint*"))
+
+
+@pytest.mark.covers("SNAP-21", "D-21")
+@pytest.mark.parametrize("end", [0, 9, 14, 40])
+def test_an_installed_snapshot_is_the_log(tmp_path: Path, end: int) -> None:
+    node = used(tmp_path, end)
+    if end > 5:
+        freeze(node, 5)
+    installed = freeze(node, 30, 4)
+    node.install_snapshot(installed, 1)
+    assert (node.log.start_offset, node.log.end_offset, node.log.last_epoch) == (30, 30, 4)
+    assert offsets_of(node) == [30]
+    assert node.take_removal().run() == ()
+    assert checkpoints(tmp_path) == [names.snapshot_name(installed)]
+    node.write_election(Election(4, 2))
+    node.log.append(run_of(30, 33, 4), 30, 33)
+    node.log.flush()
+    node.close()
+    node = open_at(tmp_path)
+    assert (node.damage, node.amnesia, node.warnings) == ((), (), ())
+    assert (node.log.start_offset, node.log.end_offset, offsets_of(node)) == (30, 33, [30])
+    assert node.high_watermark == 30
+    node.close()
+
+
+@pytest.mark.covers("D-21")
+def test_only_what_counts_is_installed_or_cut_at(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    with pytest.raises(InvariantError, match="cannot be installed"):
+        node.install_snapshot(OffsetAndEpoch(30, 4), 1)
+    with pytest.raises(InvariantError, match="cannot begin at"):
+        node.cut_front(OffsetAndEpoch(10, 3))
+    node.close()
+
+
+@pytest.mark.covers("CLN-06", "CLN-07", "D-22")
+def test_a_cut_takes_the_snapshots_before_it_and_lasts(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    _, second, _ = (freeze(node, offset) for offset in (3, 9, 12))
+    node.cut_front(second)
+    assert (node.log.start_offset, offsets_of(node)) == (9, [9, 12])
+    assert checkpoints(tmp_path)[0].endswith(".deleted")
+    node.close()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.log.end_offset, offsets_of(node)) == (9, 14, [9, 12])
+    assert (node.damage, node.amnesia) == ((), ())
+    node.close()
+
+
+@pytest.mark.covers("SNAP-24")
+def test_snapshots_below_the_log_go_at_a_start(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    for offset in (3, 12):
+        freeze(node, offset)
+    node.close()
+    (log_path(tmp_path) / f"{0:020}.log").unlink()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, offsets_of(node), node.damage) == (12, [12], ())
+    node.take_removal().run()
+    assert checkpoints(tmp_path) == [f"{12:020}-{3:010}.checkpoint"]
+    node.close()
+
+
+@pytest.mark.covers("D-23")
+def test_a_damaged_newest_one_is_no_loss_if_the_log_reaches_back(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    first, second, third = (freeze(node, offset) for offset in (5, 9, 12))
+    node.cut_front(first)
+    bad = [spoil(node, each) for each in (second, third)]
+    node.close()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.log.end_offset, offsets_of(node)) == (5, 14, [5])
+    assert (node.damage, node.amnesia) == ((), ())
+    assert [str(path) in text for path, text in zip(bad, node.warnings, strict=True)] == [True, True]
+    assert "byte" in node.warnings[0]
+    assert node.warnings[0].endswith("; the log does without it")
+    node.close()
+
+
+@pytest.mark.covers("D-06", "D-23")
+def test_a_log_that_only_a_damaged_snapshot_leads_to_is_set_aside_until_another_is_installed(
+    tmp_path: Path,
+) -> None:
+    node = used(tmp_path)
+    only = freeze(node, 9)
+    node.cut_front(only)
+    records = {path.name: path.read_bytes() for path in log_path(tmp_path).glob("*.log")}
+    path = spoil(node, only)
+    node.close()
+    for _ in range(2):
+        node = open_at(tmp_path)
+        assert (node.log.start_offset, node.log.end_offset, offsets_of(node)) == (0, 0, [])
+        (reason,) = node.amnesia
+        assert reason.startswith(f"{path} at byte ")
+        assert "the log begins at offset 8, and nothing else holds the state before it" in reason
+        assert (node.uninitialized, node.damage, node.high_watermark) == (False, (), 0)
+        node.abandon()
+    aside = {
+        path.name.removesuffix(".aside"): path.read_bytes() for path in log_path(tmp_path).glob("*.aside")
+    }
+    assert aside == records
+    node = open_at(tmp_path)
+    node.install_snapshot(freeze(node, 40, 3), 1)
+    assert node.take_removal().run() == ()
+    assert list(log_path(tmp_path).glob("*.aside")) == []
+    node.close()
+
+
+@pytest.mark.covers("SNAP-25")
+@pytest.mark.parametrize("left", ["none", "older"])
+def test_a_log_above_0_without_a_snapshot_is_refused_and_left_alone(tmp_path: Path, left: str) -> None:
+    node = used(tmp_path)
+    only = freeze(node, 9)
+    node.cut_front(only)
+    node.close()
+    (log_path(tmp_path) / names.snapshot_name(only)).unlink()
+    if left == "older":
+        node = used(tmp_path / "other")
+        older = log_path(node.path) / names.snapshot_name(freeze(node, 5))
+        older.rename(log_path(tmp_path) / older.name)
+        node.close()
+    before = {path.name: path.read_bytes() for path in log_path(tmp_path).iterdir()}
+    with pytest.raises(StorageError) as raised:
+        open_at(tmp_path)
+    text = str(raised.value)
+    assert "\n" not in text
+    assert "the log begins at offset 8, and no snapshot is there that holds the state before it" in text
+    assert {path.name: path.read_bytes() for path in log_path(tmp_path).iterdir()} == before
+
+
+@pytest.mark.covers("D-23")
+def test_the_high_watermark_of_the_last_start_is_known_as_far_as_it_was_flushed(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    node.raise_high_watermark(11)
+    node.log.append(run_of(14, 15, 3), 14, 15)
+    node.log.flush()
+    node.abandon()
+    node = open_at(tmp_path)
+    assert node.high_watermark == 11
+    node.raise_high_watermark(9)
+    node.raise_high_watermark(40)
+    node.close()
+    node = open_at(tmp_path)
+    assert node.high_watermark == 15
+    node.log.truncate(13, 1)
+    node.log.append(run_of(13, 20, 3), 13, 20)
+    node.close()
+    node = open_at(tmp_path)
+    assert node.high_watermark == 13
+    node.close()
+    (log_path(tmp_path) / "quorum-state").write_text(
+        '{"clusterId":"","leaderId":3,"leaderEpoch":9,"votedId":-1,"appliedOffset":0,'
+        '"currentVoters":[{"voterId":1},{"voterId":2},{"voterId":3}],"data_version":0}'
+    )
+    node = open_at(tmp_path)
+    assert node.high_watermark == 0
+    node.close()
