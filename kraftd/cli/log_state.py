@@ -1,8 +1,10 @@
 """`kraftctl log state DIR [--at OFFSET|TIME] [--path /topics/…]`: the cluster as it was at a point of a log.
 
-The directory may be a running node's, a copy, or Apache Kafka's; no node is asked, nothing is locked. An
-offset is exclusive: `--at 1000` is the state that the records below 1000 make, as in a snapshot's name. A
-time means up to the last batch before the first that is newer.
+The directory may be a running node's, a copy, or Apache Kafka's; no node is asked, nothing is locked. With
+`--from HOST:PORT` in its place the log is fetched from a running quorum, kraftd's or Kafka's, as an observer
+fetches it: the newest snapshot first, then what is committed behind it. An offset is exclusive: `--at 1000`
+is the state that the records below 1000 make, as in a snapshot's name. A time means up to the last batch
+before the first that is newer.
 
 One log does not tell which of its last records are committed; `known_committed_offset` is what its snapshots
 or the manifest of an export vouch for. `kraftctl replay` judges the logs of all nodes together.
@@ -18,16 +20,21 @@ Ends with 1 if the log could not be read up to the point.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 import typer
 
-from kraftd.cli.failures import ExitCode
-from kraftd.cli.options import OutputOption, output_of
+from kraftd.cli.failures import ExitCode, UsageError
+from kraftd.cli.options import OutputOption, TimeoutOption, output_of, parse_endpoints
 from kraftd.cli.output import Format, columns, emit, id_text, labels, note, to_json, to_yaml, write
 from kraftd.cli.times import parse_point, time_text
 from kraftd.logtools.finding import find_log
+from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.state import State, state_at
 from kraftd.logtools.tree import Place, data_of, match, root_of, walk
 from kraftd.metadata.image import MetadataImage
@@ -57,7 +64,21 @@ SecretsOption: TypeAlias = Annotated[
 
 def state(
     context: typer.Context,
-    directory: DirectoryArgument,
+    directory: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DIR", readable=False, help="A node's directory, or a segment or snapshot of one."
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="HOST:PORT",
+            help="Instead of DIR: fetch the log of the quorum that this controller, ours or Kafka's, is of.",
+            show_default=False,
+        ),
+    ] = None,
     at: Annotated[
         str | None,
         typer.Option(
@@ -72,11 +93,15 @@ def state(
         typer.Option("--path", metavar="PATH", help="Only this part, as in kraftctl shell: /topics/orders."),
     ] = "/",
     show_secrets: SecretsOption = False,
+    timeout_ms: TimeoutOption = 30_000,
     output: OutputOption = None,
 ) -> None:
     """Show the cluster as it was at one point of a log."""
-    log = find_log(directory)
-    found = state_at(log, None if at is None else parse_point(at))
+    point = None if at is None else parse_point(at)
+    if (directory is None) == (source is None):
+        raise UsageError("name either DIR or --from HOST:PORT")
+    with _log_of(directory, source, timeout_ms) as log:
+        found = state_at(log, point)
     root = root_of(found, show_secrets=show_secrets)
     places = match(root, path)
     wanted = output_of(context, output)
@@ -87,6 +112,21 @@ def state(
         emit(data, wanted, to_json if wanted is Format.JSON else to_yaml)
     if found.damage is not None:
         raise typer.Exit(ExitCode.ERROR)
+
+
+@contextmanager
+def _log_of(directory: Path | None, source: str | None, timeout_ms: int) -> Iterator[NodeFiles]:
+    """The log of a directory, or a copy of a running quorum's, which is gone afterwards."""
+    if source is None:
+        yield find_log(directory or Path())
+        return
+    from kraftd.cli.observing import copied_log
+
+    nodes = parse_endpoints(source)
+    with TemporaryDirectory(prefix="kraftctl-") as scratch:
+        copy = Path(scratch) / "copy"
+        copied_log(nodes, copy, timeout_ms)
+        yield msgspec.structs.replace(find_log(copy), named=source)
 
 
 def state_data(found: State, places: list[Place]) -> Json:

@@ -31,7 +31,7 @@ from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records.frame import record_name
 from kraftd.records.messages import SnapshotHeaderRecord
-from kraftd.types import Epoch, Offset, OffsetAndEpoch
+from kraftd.types import NO_NODE, Epoch, Offset, OffsetAndEpoch
 
 NEVER_ENDS: Offset = (1 << 63) - 1
 """After every offset: as far as the log goes."""
@@ -355,6 +355,9 @@ def with_leader(state: State) -> QuorumFacts:
     quorum = state.quorum
     if quorum.leader_epoch == state.epoch or not state.log.segments:
         return quorum
+    manifest = state.log.manifest
+    if manifest is not None and manifest.epoch == state.epoch and manifest.leader_id != NO_NODE:
+        return msgspec.structs.replace(quorum, leader_epoch=state.epoch, leader_id=manifest.leader_id)
     entries = state.log.epochs or ()
     start = next((entry.start_offset for entry in entries if entry.epoch == state.epoch), NEVER_ENDS)
     if not state.log.start_offset <= start < state.end_offset:
