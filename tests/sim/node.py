@@ -11,7 +11,6 @@ daemon's executor.
 Not here: what the others see of it (`network`), and when it is harmed (`faults`).
 """
 
-import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -52,6 +51,7 @@ from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import Election, Epoch, NodeId, Now, Offset, OffsetAndEpoch, Uuid
 from tests.sim.durable import DurableLog
 from tests.sim.filesystem import Faults, SimFileSystem
+from tests.sim.ledger import digest_of
 from tests.sim.loop import PPM, Clock, SimLoop, SimWorker
 from tests.sim.network import Machine, endpoint_of
 
@@ -538,7 +538,7 @@ class SimNode:
             finally:
                 self._in_thread = False
             if isinstance(ended, SnapshotInfo) and self.directory is not None:
-                self.world.snapshots.on_written(self, self.directory.log, ended, has_holes=self._has_holes)
+                self.world.snapshots.on_written(self, ended)
             return ended
 
         return end, self._fsync_us()
@@ -668,10 +668,15 @@ class SimNode:
             if isinstance(state, Candidate) and state is not seen[0]:
                 world.campaigns(self)
             self._last_seen = (state, newest, view.high_watermark, view.durable_election, view.is_whole)
+            if not self._has_holes:
+                world.ledger.commit(marks, view.high_watermark)
             world.auditor.on_state(world.views, view)
             world.fault_budget.look(self)
         if parts is not None and parts.applier.applied_offset != self._applied_offset:
-            self._applied_offset = offset = parts.applier.applied_offset
+            offset = parts.applier.applied_offset
+            if not self._applied_offset:
+                world.snapshots.on_applied_first(self, offset)
+            self._applied_offset = offset
             world.auditor.on_applied(view, offset, parts.controller.image.hash())
 
     def checked(self, kind: type[Effect], handler: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -727,10 +732,12 @@ class SimNode:
             self.world.statistics[MANY_RECORDS] += any(
                 BatchView(batch).record_count >= MANY for batch in append.batches
             )
+        note = self.world.ledger.note
         for batch in append.batches:
             mark = _mark_of(batch, digest)
             marks.append(mark)
             digest = mark.digest
+            note(digest, batch)
             written.append((base_offset, mark.end_offset, len(batch)))
             base_offset = mark.end_offset
         self._durable.append(written)
@@ -756,12 +763,14 @@ class SimNode:
         log = directory.log
         if directory.damage:
             return marks
-        digest = 0
         offset = log.start_offset
+        digest = self.world.ledger.digest_at(offset)
+        if digest is None:
+            raise Violation(f"StartIsCovered: node {self.id} begins at {offset}, where nothing was committed")
         while offset < log.end_offset:
             written = []
             for view in scan(log.read(offset, 1 << 20)):
-                digest = zlib.crc32(view.raw[8:], digest) or 1
+                digest = digest_of(view, digest)
                 marks.append(Mark(view.end_offset, view.epoch, digest))
                 written.append((offset, view.end_offset, view.size_bytes))
                 offset = view.end_offset
@@ -893,4 +902,4 @@ def _then(handler: Callable[[Any], None], note: Callable[[Any], None]) -> Callab
 
 def _mark_of(batch: bytes, before: int) -> Mark:
     head = BatchView(batch)
-    return Mark(head.end_offset, head.epoch, zlib.crc32(batch[8:], before) or 1)
+    return Mark(head.end_offset, head.epoch, digest_of(head, before))

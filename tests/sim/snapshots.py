@@ -3,9 +3,10 @@
 *SnapshotsTellTheLog*: a file is the fold of the log up to its id, its timestamp that of the last batch.
 *SnapshotsAgree*: files of one id are equal, byte for byte. *PartsPromiseNothing*: a process begins with no
 part of a file, and whatever has the name of a snapshot is whole, whatever the power cut left.
+*RestartIsBounded*: a process applies no batch that a snapshot of its own stands for.
 
-The judge folds the log itself, from the disk of whoever wrote the file; that the logs agree is another's to
-judge (`kraftd.audit.agreement`).
+The judge folds what was committed itself, from the ledger of the cluster; that the logs agree is another's
+to judge (`kraftd.audit.agreement`).
 """
 
 from collections.abc import Iterator
@@ -18,42 +19,55 @@ from kraftd.errors import KraftdError, MalformedError
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.records import names
-from kraftd.records.batch import scan
 from kraftd.records.snapshot import SnapshotDecoder
-from kraftd.storage import DamagedReadError, Log
 from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import Offset, OffsetAndEpoch
 from tests.sim.fault_budget import DATA_PATH
+from tests.sim.ledger import Ledger
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
 
 LOG_PATH = DATA_PATH / names.LOG_DIRECTORY
 WRITTEN = "snapshots"
+STARTED = "starts from a snapshot"
 BESIDE_ANOTHER = "snapshots that another node has, too"
 
 
 class SnapshotJudge:
     """Remembers every snapshot of one cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._digests: dict[OffsetAndEpoch, bytes] = {}
         self._whole: set[tuple[OffsetAndEpoch, bytes]] = set()
         """Files that were folded once, by their digest."""
         self._folded: tuple[Offset, int, MetadataImage] = (0, 0, EMPTY)
         """Up to where the log was folded last, the timestamp there, and what came out."""
 
-    def on_written(self, node: "SimNode", log: Log, info: SnapshotInfo, *, has_holes: bool) -> None:
+    def on_written(self, node: "SimNode", info: SnapshotInfo) -> None:
         """A snapshot has its name."""
         with _reading(node):
-            self._look_at_written(node, log, info, has_holes=has_holes)
+            self._look_at_written(node, info)
 
     def on_opened(self, node: "SimNode") -> None:
         """A process has opened its directory."""
         with _reading(node):
             self._look_at_all(node)
 
-    def _look_at_written(self, node: "SimNode", log: Log, info: SnapshotInfo, *, has_holes: bool) -> None:
+    def on_applied_first(self, node: "SimNode", offset: Offset) -> None:
+        """A process has applied something for the first time, up to there."""
+        assert node.directory is not None
+        infos, end = node.directory.snapshots.infos, node.directory.log.end_offset
+        bound = max((info.id.offset for info in infos if info.id.offset <= end), default=0)
+        if node.id in node.world.fault_budget.wounds:
+            return  # one of its snapshots may be damaged
+        if bound:
+            node.world.statistics[STARTED] += 1
+        if offset < bound:
+            raise Violation(f"RestartIsBounded: node {node.id} applies up to {offset}, and has {bound}")
+
+    def _look_at_written(self, node: "SimNode", info: SnapshotInfo) -> None:
         data = node.fs.content(LOG_PATH / names.snapshot_name(info.id))
         node.world.statistics[WRITTEN] += 1
         known, digest = self._digests.get(info.id), blake2b(data).digest()
@@ -65,14 +79,9 @@ class SnapshotJudge:
         try:
             image = folded(data, info.id)
             self._whole.add((info.id, digest))
-            expected = None if has_holes else self._fold(log, info.id.offset)
-        except DamagedReadError:
-            return
+            timestamp_ms, state = self._fold(info.id.offset)
         except KraftdError as error:
             raise Violation(f"SnapshotsTellTheLog: node {node.id} at {info.id}: {error}") from error
-        if expected is None:
-            return
-        timestamp_ms, state = expected
         if image != state or image.hash() != state.hash():
             raise Violation(
                 f"SnapshotsTellTheLog: node {node.id} has another state at {info.id} than the log"
@@ -104,26 +113,20 @@ class SnapshotJudge:
                 ) from error
             self._whole.add(known)
 
-    def _fold(self, log: Log, end: Offset) -> tuple[int, MetadataImage]:
-        """The timestamp of the batch that ends there, and the state."""
+    def _fold(self, end: Offset) -> tuple[int, MetadataImage]:
+        """The timestamp of the committed batch that ends there, and the state."""
+        if self._ledger.digest_at(end) is None:
+            raise MalformedError(f"offset {end} is not between two committed batches")
         offset, timestamp_ms, image = self._folded
         if offset > end:
             offset, timestamp_ms, image = 0, 0, EMPTY
-        while offset < end:
-            builder = ImageBuilder(image)
-            for batch in scan(log.read(offset, 1 << 20)):
-                if batch.end_offset > end:
-                    break
-                builder.apply_values(batch.values(), batch.base_offset)
-                offset, timestamp_ms = batch.end_offset, batch.max_timestamp
-            else:
-                image = builder.image()
-                continue
-            if offset < end:
-                raise MalformedError(f"offset {end} is not between two batches")
-            image = builder.image()
+        builder = ImageBuilder(image)
+        for batch in self._ledger.batches(offset, end):
+            builder.apply_values(batch.values(), batch.base_offset)
+            timestamp_ms = batch.max_timestamp
+        image = builder.image()
         if end > self._folded[0]:
-            self._folded = (offset, timestamp_ms, image)
+            self._folded = (end, timestamp_ms, image)
         return timestamp_ms, image
 
 

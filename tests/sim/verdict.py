@@ -19,7 +19,7 @@ Entered by `judge`, at the end of a seed's part with faults. In order:
 Not here: what holds after every event (`kraftd.audit`), and what a disk may lose (`fault_budget`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING
@@ -27,13 +27,14 @@ from typing import TYPE_CHECKING
 from kraftd.audit.invariants import Violation
 from kraftd.audit.linearizability import check
 from kraftd.errors import ErrorCode
-from kraftd.records.batch import scan
+from kraftd.records.batch import BatchView, scan
 from kraftd.records.frame import decode_record
 from kraftd.records.messages import ConfigRecord
-from kraftd.storage import DamagedReadError
+from kraftd.storage import DamagedReadError, Log
 from kraftd.types import Offset
 from tests.sim.fault_budget import WIPED, Harm, Judgement
 from tests.sim.fault_strangers import resign
+from tests.sim.ledger import digest_of
 from tests.sim.loaders import LIST, LIST_DEFAULT, LONG_VALUE
 from tests.sim.network import TAIL_FACTOR
 
@@ -362,9 +363,8 @@ def _converge(world: "World") -> Offset:
 
 
 def _compare_with_log(world: "World") -> None:
-    """What was acknowledged is in the log, what was refused is not."""
-    node, held = _readable(world)
-    if node is None:
+    """What was acknowledged is committed, what was refused is not, and some node can read all that it has."""
+    if not _is_readable(world):
         # A copy that is damaged where nobody read it yet still counts; so much damage is a halt expected.
         if not world.fault_budget.halt_expected:
             raise Violation(
@@ -372,22 +372,24 @@ def _compare_with_log(world: "World") -> None:
             )
         world.statistics["log unreadable"] += 1
         return
-    _compare_lists(node)
+    records = list(_configs(world))
+    _compare_lists(records)
+    held = {(record.name, record.value) for record in records}
     writes = [operation for operation in world.history if operation.kind == "write"]
     refused = {(o.key, o.value) for o in writes if o.outcome == "failed"}
     refused -= {(o.key, o.value) for o in writes if o.outcome != "failed"}
     for operation in writes:
         place = (operation.key, operation.value)
         if operation.outcome == "ok" and place not in held:
-            raise Violation(f"NothingAcknowledgedIsLost: {operation} is not in the log of node {node.id}")
+            raise Violation(f"NothingAcknowledgedIsLost: {operation} is not in the log")
         if place in refused and place in held:
-            raise Violation(f"WhatWasRefusedIsNotThere: {operation} is in the log of node {node.id}")
+            raise Violation(f"WhatWasRefusedIsNotThere: {operation} is in the log")
 
 
-def _compare_lists(node: "SimNode") -> None:
+def _compare_lists(records: Iterable[ConfigRecord]) -> None:
     """Each value of a list follows from the one before it by one change, or sets it anew."""
     lists: dict[str, str | None] = {}
-    for record in _configs(node):
+    for record in records:
         if record.name != LIST:
             continue
         before, lists[record.resource_name] = lists.get(record.resource_name), record.value
@@ -397,43 +399,48 @@ def _compare_lists(node: "SimNode") -> None:
         items = _items(LIST_DEFAULT if before is None else before)
         found = _items(record.value)
         if found[:-1] != items and found != [item for item in items if item in found]:
-            raise Violation(
-                f"ListsAreChanged: {before!r} became {record.value!r} in the log of node {node.id}"
-            )
+            raise Violation(f"ListsAreChanged: {before!r} became {record.value!r} in the log")
 
 
 def _items(value: str) -> list[str]:
     return [item for item in value.split(",") if item]
 
 
-def _readable(world: "World") -> "tuple[SimNode | None, set[tuple[str, str | None]]]":
-    """A node that counts, preferably one that nothing happened to, and all that its log holds."""
+def _is_readable(world: "World") -> bool:
+    """Whether a node that counts, preferably one that nothing happened to, can read its log to the end, and
+    has there what was committed.
+    """
     counting = [n for n in world.nodes.values() if n.raft_node is not None and n.raft_node.is_whole]
     for node in sorted(counting, key=lambda n: n.id in world.fault_budget.wounds):
+        assert node.directory is not None
+        log = node.directory.log
+        digest = world.ledger.digest_at(log.start_offset)
         try:
-            return node, set(_values(node))
+            for batch in _log_batches(log):
+                digest = digest_of(batch, digest or 0)
+                committed = world.ledger.digest_at(batch.end_offset)
+                if committed is not None and committed != digest:
+                    raise Violation(f"CommittedStays: node {node.id} reads another log at {batch.end_offset}")
         except DamagedReadError:
             continue
-    return None, set()
+        return True
+    return False
 
 
-def _values(node: "SimNode") -> Iterator[tuple[str, str | None]]:
-    """Every value that a config had in the log of a node."""
-    for record in _configs(node):
-        yield record.name, record.value
-
-
-def _configs(node: "SimNode") -> Iterator[ConfigRecord]:
-    """Every change of a config in the log of a node."""
-    assert node.directory is not None
-    log = node.directory.log
+def _log_batches(log: Log) -> Iterator[BatchView]:
     offset = log.start_offset
     while offset < log.end_offset:
         for batch in scan(log.read(offset, 1 << 20)):
             offset = batch.end_offset
-            if batch.is_control:
-                continue
-            for value in batch.values():
-                record = decode_record(value)
-                if isinstance(record, ConfigRecord):
-                    yield record
+            yield batch
+
+
+def _configs(world: "World") -> Iterator[ConfigRecord]:
+    """Every change of a config that was committed."""
+    for batch in world.ledger.batches(0, world.ledger.end_offset):
+        if batch.is_control:
+            continue
+        for value in batch.values():
+            record = decode_record(value)
+            if isinstance(record, ConfigRecord):
+                yield record

@@ -37,6 +37,7 @@ from tests.sim.fault_budget import FaultBudget
 from tests.sim.fault_schedule import Entry, FaultSchedule
 from tests.sim.fault_strangers import Recorder
 from tests.sim.filesystem import SimFileSystem
+from tests.sim.ledger import Ledger
 from tests.sim.loaders import Loader
 from tests.sim.loop import Clock, Scheduler, SimLoop
 from tests.sim.network import End, Network
@@ -200,7 +201,8 @@ class World(Scheduler):
         self.network.cut_part = shape.cut_part
         self.node_ids = list(range(shape.first_id, shape.first_id + shape.voters + shape.observers))
         self.voters = frozenset(self.node_ids[: shape.voters])
-        self.snapshots = SnapshotJudge()
+        self.ledger = Ledger()
+        self.snapshots = SnapshotJudge(self.ledger)
         self.brokers = BrokerCluster(self)
         """None are made unless the options ask for them."""
         self.nodes: dict[NodeId, SimNode] = {}

@@ -5,6 +5,10 @@ from tests.sabotage.mutant import mutant
 BYTES = ("tests/unit/records/test_snapshot.py",)
 FILES = ("tests/unit/storage/test_snapshots.py",)
 WRITING = ("tests/unit/runtime/test_snapshotter.py",)
+LOADING = ("tests/unit/runtime/test_snapshot_loader.py",)
+APPLYING = ("tests/unit/runtime/test_applier.py",)
+CONTROLLER = ("tests/unit/controller/test_controller.py",)
+STARTING = ("tests/unit/raft/test_behaviours_starting.py",)
 
 SNAPSHOTS = (
     mutant(
@@ -156,5 +160,137 @@ SNAPSHOTS = (
         "What was being written when the process ended stays for ever.",
         "crash",
         ("kraftd.storage.snapshots:remove_leftovers", "disk.remove(directory / name)", "pass"),
+    ),
+    mutant(
+        "restore-at-offset-zero",
+        "D-18",
+        "A restored state machine does not know the offset of what it holds.",
+        "sim",
+        (
+            "kraftd.controller.quorum_controller:QuorumController._restored",
+            "self._image, self._applied_offset = image, at.offset",
+            "self._image = image",
+        ),
+    ),
+    mutant(
+        "snapshot-over-image",
+        "KAFKA-14894",
+        "A snapshot is loaded over what was there: what was deleted meanwhile lives on.",
+        "tests",
+        (
+            "kraftd.controller.quorum_controller:QuorumController.restore",
+            "return ImageRestore(at, self._restored)",
+            "restore = ImageRestore(at, self._restored)\n"
+            "    restore._builder = type(restore._builder)(self._image)\n"
+            "    return restore",
+        ),
+        where=CONTROLLER,
+    ),
+    mutant(
+        "applied-index-atomic",
+        "etcd-io/etcd 13766",
+        "The applied offset is a snapshot's before the state is.",
+        "tests",
+        (
+            "kraftd.runtime.applier:Applier.load_snapshot",
+            'self._cold, self._unreadable = [], ""',
+            'self._cold, self._unreadable, self.applied_offset = [], "", snapshot_id.offset',
+        ),
+        where=APPLYING,
+    ),
+    mutant(
+        "empty-follower",
+        "KAFKA-15076",
+        "A start applies the whole log though it has a snapshot.",
+        "sim",
+        (
+            "kraftd.runtime.controller_server:ControllerServer.start",
+            "if snapshot is not None:",
+            "if False:",
+        ),
+    ),
+    mutant(
+        "behind-node-leads",
+        "D-23",
+        "A node that restores a large snapshot campaigns like the others, and the quorum waits for it.",
+        "tests",
+        (
+            "kraftd.raft.state_changes:initial_state",
+            "BEHIND_DELAY_MS if raft.is_behind else 0",
+            "0",
+        ),
+        where=STARTING,
+    ),
+    mutant(
+        "start-knows-no-high-watermark",
+        "D-23",
+        "A start forgets that its snapshot is committed: it truncates below it, and does not know how far it is behind.",
+        "tests",
+        ("kraftd.raft.node:RaftNode.start", "raft.commit(self._committed_before)", "raft.commit(-1)"),
+        where=STARTING,
+    ),
+    mutant(
+        "read-from-before-the-snapshot",
+        "LSN-06",
+        "Batches that were read of the former log are applied behind the snapshot that replaced it.",
+        "tests",
+        (
+            "kraftd.runtime.applier:Applier._cold_read",
+            "if self._loader.is_loading or offset != self.applied_offset:",
+            "if False:",
+        ),
+        where=APPLYING,
+    ),
+    mutant(
+        "damaged-snapshot-counts",
+        "D-23",
+        "A snapshot that lacks its end is restored.",
+        "tests",
+        ("kraftd.runtime.snapshot_loader:SnapshotLoader._finish", "load.decoder.finish()", "pass"),
+        where=LOADING,
+    ),
+    mutant(
+        "restored-before-it-is-proved",
+        "D-23",
+        "The state machine takes over a snapshot's state before its last bytes were looked at.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_loader:SnapshotLoader._finish",
+            "load.decoder.finish()",
+            "load.restore.finish()\n    load.decoder.finish()",
+        ),
+        where=LOADING,
+    ),
+    mutant(
+        "snapshot-below-the-log",
+        "D-23",
+        "In place of a damaged snapshot one is loaded that the log does not reach back to.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_loader:SnapshotLoader._replace_damaged",
+            "if max(start, self._applied_offset) <= info.id.offset < snapshot_id.offset",
+            "if info.id.offset < snapshot_id.offset",
+        ),
+        where=LOADING,
+    ),
+    mutant(
+        "points-from-before-the-load",
+        "D-19",
+        "Behind a loaded snapshot points are counted as before it: the first batch is one.",
+        "tests",
+        (
+            "kraftd.runtime.snapshotter:Snapshotter.loaded",
+            "self._points.skip_to(SnapshotPoint(info.id, info.last_contained_timestamp_ms))",
+            "pass",
+        ),
+        where=WRITING,
+    ),
+    mutant(
+        "stale-snapshot-write",
+        "Redpanda 9c024b2",
+        "An image from before a loaded snapshot is written behind it, and counts as the newest.",
+        "tests",
+        ("kraftd.runtime.snapshotter:Snapshotter._note", "self.newest.id.offset < info.id.offset", "True"),
+        where=WRITING,
     ),
 )

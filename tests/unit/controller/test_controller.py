@@ -45,7 +45,7 @@ from kraftd.records.messages import (
     RegisterControllerRecord,
     TopicRecord,
 )
-from kraftd.types import Endpoint, Now
+from kraftd.types import Endpoint, Now, OffsetAndEpoch
 
 INTERVAL_MS = 500
 
@@ -638,3 +638,42 @@ def test_active_controllers_are_counted_as_they_come_and_no_leader_is_none():
         controller.leader_changed(epoch, leader, is_self=False)
         counts.append(controller.new_active_controllers)
     assert counts == [1, 1, 1, 2, 3, 3]
+
+
+# --- snapshots ----------------------------------------------------------------------------------------------
+
+LEVEL = FeatureLevelRecord(name="metadata.version", feature_level=30)
+NEWER = [LEVEL, ConfigRecord(resource_type=4, resource_name="1", name="log.cleaner.threads", value="2")]
+
+
+@pytest.mark.covers("D-18", "LSN-06")
+def test_a_restored_snapshot_takes_the_place_of_everything_and_the_log_goes_on_at_its_offset():
+    world = World(log=[LEVEL, TopicRecord("gone", b"g" * 16)])
+    before = world.controller.image
+    restore = world.controller.restore(OffsetAndEpoch(40, 3))
+    for record in NEWER:
+        restore.add([encode_record(record)])
+        assert (world.controller.image, world.controller.applied_offset) == (before, 2)
+    restore.finish()
+    assert world.controller.image == apply_all(EMPTY, NEWER, 0)
+    assert world.controller.image.hash() == apply_all(EMPTY, NEWER, 0).hash()
+    assert world.controller.applied_offset == 40
+    world.commit([encode_record(TopicRecord("new", b"n" * 16))])
+    assert world.controller.applied_offset == 41
+    assert world.controller.image[TOPICS].id_of("gone") is None
+
+
+def test_a_snapshot_with_an_unknown_record_is_not_gone_past():
+    restore = World().controller.restore(OffsetAndEpoch(40, 3))
+    text = "a record of the snapshot at offset 40 is of kind UnknownRecord99, version 0"
+    with pytest.raises(UnknownRecordError, match=text):
+        restore.add([encode_record(RawRecord(99, 0, b""))])
+
+
+@pytest.mark.covers("LSN-16")
+def test_who_leads_never_restores_a_snapshot():
+    world = World()
+    restore = world.controller.restore(OffsetAndEpoch(40, 3))
+    world.controller.leader_changed(1, 1, is_self=True)
+    with pytest.raises(InvariantError, match="40"):
+        restore.finish()

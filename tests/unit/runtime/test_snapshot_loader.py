@@ -210,6 +210,17 @@ def test_with_no_other_the_log_is_applied_from_where_it_is() -> None:
 
 
 @pytest.mark.covers("D-23")
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_of_a_damaged_one_nothing_is_taken(damage: Callable[[bytes], bytes]) -> None:
+    world = World(NEW)
+    world.files[NEW] = damage(world.files[NEW])
+    world.load(NEW)
+    world.finish()
+    assert world.machine.state is None
+    assert not world.loaded
+
+
+@pytest.mark.covers("D-23")
 @pytest.mark.parametrize(("log_start", "loads"), [(70, MIDDLE), (71, None)])
 def test_a_snapshot_below_the_logs_start_is_no_help(log_start: int, loads: OffsetAndEpoch | None) -> None:
     world = World(OLD, MIDDLE, NEW, log_start=log_start)
