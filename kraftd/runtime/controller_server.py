@@ -74,7 +74,7 @@ from kraftd.runtime.unregistered_brokers import UnregisteredBrokers
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.storage.snapshots import SnapshotInfo
-from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, OffsetAndEpoch, ReplicaKey, Uuid
+from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, ReplicaKey, Uuid
 
 TAIL_BYTES = TAIL_BYTES_MAX // 2
 """How much of the newest log is read into memory at a start (D-15). The raft node keeps up to twice that:
@@ -281,9 +281,9 @@ class ControllerServer(RaftListener, NoticeLogger):
             before=[self.server, self.apis],
             after=[self.applier, self.store, self.guard, self.snapshotter, self.committed_fetches],
         )
-        snapshot = _snapshot_to_start_from(self._directory)
-        if snapshot is not None:
-            self.applier.load_snapshot(snapshot)
+        newest = self._directory.snapshots.newest
+        if newest is not None:
+            self.applier.load_snapshot(newest.id)
 
     def make_executor(self) -> EffectExecutor:
         """The executor of the raft node's effects; a simulator watches it."""
@@ -370,7 +370,6 @@ def _raft_node_of(
 ) -> RaftNode:
     """The raft node, from what the directory holds."""
     log, timing = directory.log, config.timing
-    snapshot = _snapshot_to_start_from(directory)
     return RaftNode(
         me=ReplicaKey(config.node_id, directory.directory_id),
         cluster_id=directory.cluster_id,
@@ -381,7 +380,7 @@ def _raft_node_of(
             log.epochs,
             log.generation,
             tuple(log.tail(environment.tail_bytes)),
-            -1 if snapshot is None else snapshot.offset,
+            _known_committed(directory),
         ),
         election=directory.election,
         timing=Timing(
@@ -405,14 +404,10 @@ def _raft_node_of(
     )
 
 
-def _snapshot_to_start_from(directory: NodeDirectory) -> OffsetAndEpoch | None:
-    """The newest snapshot that the log goes on from; None if there is none.
-
-    Node 3 may have applied, and written down, what others had made durable, and lost the end of its own log
-    with the power. The snapshot behind that end is of use once the log has reached it again.
-    """
-    fitting = [info.id for info in directory.snapshots.infos if info.id.offset <= directory.log.end_offset]
-    return fitting[-1] if fitting else None
+def _known_committed(directory: NodeDirectory) -> Offset:
+    """Up to where the log was known to be committed before this start; -1 if nothing is known (D-23)."""
+    newest = directory.snapshots.newest
+    return max(directory.high_watermark, 0 if newest is None else newest.id.offset) or -1
 
 
 def _controller_of(config: Config, directory: NodeDirectory, advertised: Endpoint) -> QuorumController:

@@ -205,7 +205,7 @@ SNAPSHOTS = (
         "sim",
         (
             "kraftd.runtime.controller_server:ControllerServer.start",
-            "if snapshot is not None:",
+            "if newest is not None:",
             "if False:",
         ),
     ),
