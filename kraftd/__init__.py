@@ -56,7 +56,7 @@ with what happens and when, in `tests/conformance/behaviours.toml`. Q-07 and its
 code: their entries there say what kraftd does instead.
 
 The rules; they stand here alone. Tests cite them by number (`@pytest.mark.covers("D-05")`), comments too.
-D-21 to D-34 that are missing are kept for loading, cleaning, changes of the voters and repair.
+D-25 to D-34 are kept for changes of the voters, and repair.
 
     D-01  Two clocks: deadlines read the monotonic one, record timestamps the wall; the next deadline always
           lies ahead; a stalled loop gets one more turn before it accuses the leader.
@@ -97,13 +97,15 @@ D-21 to D-34 that are missing are kept for loading, cleaning, changes of the vot
     D-20  A snapshot counts once it was read back and proved, synced, renamed, and its directory synced; until
           then it promises nothing. What fails of it costs the snapshot, with an alarm, never the process.
     D-21  A snapshot takes the log's place in one barrier: no flush runs, the generation rises, the recovery
-          point moves before a segment goes. A crash leaves the old log or the new one.
-    D-22  The log is cut at a snapshot's end that is applied and flushed, without a new generation. Names go
-          at once, files when nobody reads them, in a worker.
+          point moves before a segment goes. A crash leaves the old log or the new one. Never on a leader,
+          never for less than is committed here.
+    D-22  The log is cut at a snapshot's end that is applied and flushed, without a new generation; not while
+          a replica downloads what is before. Names go at once, files when nobody reads them, in a worker.
     D-23  A start restores the newest whole snapshot and applies the log behind it. Until it has, a node knows
           how far behind it is and lets others lead, and tells nobody an applied offset.
     D-24  Observers are answered after voters, in groups: one that was up to date at once, after that at most
           every few milliseconds. They are given what is committed, and the disk is read for one at a time.
+          Four of them load a snapshot at once, and keep it from being cleaned for a bounded time.
     D-35  What grows with partitions is decided in slices, some ten milliseconds each, and the record that
           says "done" is the last. What raises leaves out the one partition or broker that it was about; it is
           repeated, and an alarm until it succeeds.

@@ -12,6 +12,7 @@ from generator.schema import (
     Primitive,
     StructDef,
     StructType,
+    on_kafkas_wire,
     read_schemas,
 )
 from hypothesis import strategies as st
@@ -31,7 +32,9 @@ EVERY_MSGPACK_RPC = [
     for message, version in EVERY_RPC
     if (api := MSGPACK.apis.get(message.key)) and api.min_version <= version <= api.max_version
 ]
-EVERY_KAFKA_RPC = [(message, version) for message, version in EVERY_RPC if message.key in KAFKA.apis]
+EVERY_KAFKA_RPC = [
+    (on_kafkas_wire(message), version) for message, version in EVERY_RPC if message.key in KAFKA.apis
+]
 EVERY_RECORD = [(message, version) for message in MESSAGES["records"] for version in message.versions]
 EVERY_CONTROL = [(message, version) for message in MESSAGES["control"] for version in message.versions]
 

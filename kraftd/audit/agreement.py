@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping
 from kraftd.audit.invariant import Invariant, NodeView, is_majority
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.raft.effects import AppendDone, AssignEpoch, Commit, Effect, Send, Truncate
+from kraftd.raft.effects import AppendDone, AssignEpoch, Commit, Effect, InstallSnapshot, Send, Truncate
 from kraftd.raft.epoch_states import Leader
 from kraftd.types import Epoch, NodeId, Offset
 
@@ -177,18 +177,22 @@ class LeadersOnlyAppend(Invariant):
 
 
 class DurableStays(Invariant):
-    """What was durable once is there after any crash, unless the node truncated it or its disk lost it."""
+    """What was durable once is there after any crash, unless the node truncated it or put a snapshot in its
+    place, or its disk lost it.
+    """
 
-    watches = (Truncate,)
+    watches = (InstallSnapshot, Truncate)
 
     def __init__(self) -> None:
         self._ends: dict[NodeId, Offset] = {}
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Record truncations."""
+        """Record truncations, and snapshots in the place of the log."""
         del nodes
         if isinstance(effect, Truncate):
             self._ends[node.node_id] = min(self._ends.get(node.node_id, 0), effect.end_offset)
+        elif isinstance(effect, InstallSnapshot):
+            self._ends[node.node_id] = effect.id.offset
 
     def on_node(self, node: NodeView) -> None:
         """Compare with the last end."""

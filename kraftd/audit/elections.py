@@ -145,6 +145,8 @@ class EpochsNeverGoBack(Invariant):
 _STATED_EPOCHS: Mapping[type[object], tuple[Callable[[Any], Sequence[Any]], Callable[[Any], Epoch]]] = {
     m.FetchRequest: (attrgetter("topics"), attrgetter("current_leader_epoch")),
     m.FetchResponse: (attrgetter("responses"), attrgetter("current_leader.leader_epoch")),
+    m.FetchSnapshotRequest: (attrgetter("topics"), attrgetter("current_leader_epoch")),
+    m.FetchSnapshotResponse: (attrgetter("topics"), attrgetter("current_leader.leader_epoch")),
     m.VoteRequest: (attrgetter("topics"), attrgetter("replica_epoch")),
     m.BeginQuorumEpochRequest: (attrgetter("topics"), attrgetter("leader_epoch")),
     m.EndQuorumEpochRequest: (attrgetter("topics"), attrgetter("leader_epoch")),
@@ -210,7 +212,7 @@ class OnlyWholeNodesCount(Invariant):
     """A voter that is not whole neither votes nor acknowledges: it fetches without its id (D-06)."""
 
     watches = (Reply, Send)
-    carrying = (m.VoteResponse, m.FetchRequest)
+    carrying = (m.VoteResponse, m.FetchRequest, m.FetchSnapshotRequest)
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Check votes and fetches."""
@@ -223,6 +225,8 @@ class OnlyWholeNodesCount(Invariant):
                     self.fail(f"{node.node_id} is not whole, and votes")
             case Send(request=m.FetchRequest() as request) if request.replica_state.replica_id >= 0:
                 self.fail(f"{node.node_id} is not whole, and fetches as {request.replica_state.replica_id}")
+            case Send(request=m.FetchSnapshotRequest() as request) if request.replica_id >= 0:
+                self.fail(f"{node.node_id} is not whole, and loads a snapshot as {request.replica_id}")
             case _:
                 pass
 

@@ -15,7 +15,9 @@ from kraftd.raft.effects import (
     AssignEpoch,
     Commit,
     ConfirmPeer,
+    CutLog,
     Effect,
+    InstallSnapshot,
     LeaderChanged,
     LearnEndpoint,
     PersistElection,
@@ -26,6 +28,7 @@ from kraftd.raft.effects import (
     StateChanged,
     Truncate,
     VoteAnswered,
+    WriteSnapshot,
 )
 from kraftd.raft.epoch_states import EpochState
 from kraftd.raft.events import Event, NonceShown, PeerClaimed, PeerIdentified, RequestReceived
@@ -36,6 +39,8 @@ _CHANGES: frozenset[type[Effect]] = frozenset(
         Append,
         AssignEpoch,
         Commit,
+        CutLog,
+        InstallSnapshot,
         LeaderChanged,
         LearnEndpoint,
         StateChanged,
@@ -43,6 +48,7 @@ _CHANGES: frozenset[type[Effect]] = frozenset(
         RememberPeer,
         RememberStateHealth,
         Truncate,
+        WriteSnapshot,
     )
 )
 """The effects that only a confirmed voter may bring about."""

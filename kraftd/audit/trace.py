@@ -19,7 +19,7 @@ from kraftd.errors import MalformedError
 from kraftd.protocol import messages as m
 from kraftd.raft.effects import Effect
 from kraftd.raft.events import Event
-from kraftd.types import ReplicaKey, uuid_text
+from kraftd.types import OffsetAndEpoch, ReplicaKey, uuid_text
 
 IN, OUT, WORLD = "<", ">", "!"
 
@@ -77,10 +77,12 @@ def _fields(value: Any) -> dict[str, Any]:
             shown |= {"peer": item.node_id}
         elif name == "peer_id":
             shown |= {"peer": item}
-        elif name in ("records", "batches"):
+        elif name in ("id", "start") and isinstance(item, OffsetAndEpoch):
+            shown["snapshot"] = f"{item.epoch}:{item.offset}"
+        elif name in ("records", "batches", "data"):
             if item:
                 shown[name] = _size(item)
-        elif name not in ("handle", "correlation_id", "token", "version", "connection"):
+        elif name not in ("handle", "correlation_id", "token", "version", "connection", "prefix_checksum"):
             shown[name] = item
     return shown
 
@@ -124,7 +126,22 @@ def _partition(message: Any, data: Any) -> dict[str, Any]:
             shown = {"epoch": current.leader_epoch, "leader": current.leader_id, "hw": data.high_watermark}
             if data.diverging_epoch.epoch >= 0:
                 shown |= {"diverging": f"{data.diverging_epoch.epoch}:{data.diverging_epoch.end_offset}"}
+            if data.snapshot_id.epoch >= 0:
+                shown |= {"snapshot": f"{data.snapshot_id.epoch}:{data.snapshot_id.end_offset}"}
             return _error(data) | shown
+        case m.FetchSnapshotRequest():
+            asked = data.snapshot_id
+            return {
+                "epoch": data.current_leader_epoch,
+                "replica": message.replica_id,
+                "snapshot": f"{asked.epoch}:{asked.end_offset}",
+                "position": data.position,
+            }
+        case m.FetchSnapshotResponse():
+            current, told = data.current_leader, data.snapshot_id
+            shown = {"epoch": current.leader_epoch, "leader": current.leader_id}
+            shown |= {"snapshot": f"{told.epoch}:{told.end_offset}", "position": data.position}
+            return _error(data) | shown | {"size": data.size}
         case m.VoteResponse():
             granted = {"granted": "yes" if data.vote_granted else "no"}
             return _error(data) | {"epoch": data.leader_epoch, "leader": data.leader_id} | granted

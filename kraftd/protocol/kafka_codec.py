@@ -46,6 +46,13 @@ _API_KEY: Final = struct.Struct(">h")
 
 API_VERSIONS: Final = 18
 _FETCH: Final = 1
+_FETCH_SNAPSHOT: Final = 59
+
+_RECORDS_OF: Final[Mapping[int, tuple[str, str]]] = {
+    _FETCH: ("responses", "records"),
+    _FETCH_SNAPSHOT: ("topics", "unaligned_records"),
+}
+"""The responses that carry records: where their topics are, and the field of a partition."""
 
 _LONGEST_REQUESTS: Final = frozenset({"AlterPartition", "Envelope"})
 """A broker sends the changes of all partitions that it leads at once. What is inside an envelope is looked at
@@ -316,12 +323,14 @@ def _check_size(size: int, name: str) -> None:
 
 
 def _with_records(message: Any, records: Sequence[Buffer]) -> Any:
-    """A Fetch response with records in its only partition."""
-    topics: tuple[Any, ...] = getattr(message, "responses", ())
+    """A response with records in its only partition."""
+    topics_at, records_at = _RECORDS_OF.get(message.API_KEY, ("", ""))
+    topics: tuple[Any, ...] = getattr(message, topics_at, ())
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         raise UnencodableError(f"{message.NAME} has no single partition for records")
-    partition = structs.replace(topics[0].partitions[0], records=tuple(records))
-    return structs.replace(message, responses=(structs.replace(topics[0], partitions=(partition,)),))
+    partition = structs.replace(topics[0].partitions[0], **{records_at: tuple(records)})
+    topic = structs.replace(topics[0], partitions=(partition,))
+    return structs.replace(message, **{topics_at: (topic,)})
 
 
 def _buffers(chunks: Chunks, size: int) -> list[Buffer]:

@@ -5,15 +5,20 @@ caller carries out in order. What this page exports, and the values of `events`,
 is all that other packages use. A module imports from its own line and from those below it:
 
     node                                   one node: takes events, calls the parts, returns effects
+    quorum_requests  snapshots             requests but fetches; what becomes of the files of snapshots
     status                                 what a node tells about itself
     elections  leader  follower            what is done as candidate, leader, follower
+    snapshot_fetch                         a snapshot downloaded, and put in the place of the log
     truncation                             where a follower's log leaves its leader's
+    snapshot_serving                       pieces of snapshots served
     announcements  resignation             Begin- and EndQuorumEpoch received; hand-over
     replication  claims                    fetches served and the high watermark; who may speak for a voter
     state_changes                          every change of state: its timers, and what happens along with it
     state                                  what all parts share; checks each change and has it persisted
-    rpc                                    messages of the quorum built, and read into parameters
+    snapshot_rpc                           messages of FetchSnapshot built, and read into parameters
+    rpc                                    those of the other requests of the quorum
     leader_state  follower_state           mutable: what a leader, a follower keeps
+    snapshot_leases                        which snapshots must stay, because replicas download them
     purgatory  log_mirror                  fetches that wait at the leader; the log's ends and tail
     peers  rejoin                          who each id belongs to; whether we may vote
     accumulator  reads  request_manager    appends, linearizable reads and requests under way
@@ -22,7 +27,7 @@ is all that other packages use. A module imports from its own line and from thos
     events  effects  timing  voters        the values that go in and out; configuration; who votes (one owner)
 """
 
-from kraftd.raft.log_mirror import FETCH_BYTES_MAX, TAIL_BYTES_MAX
+from kraftd.raft.log_mirror import FETCH_BYTES_MAX, SNAPSHOT_CHUNK_BYTES, TAIL_BYTES_MAX
 from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.snapshot_points import SnapshotPoint, SnapshotPoints, write_delay_ms
@@ -39,6 +44,7 @@ __all__ = [
     "QuorumStatus",
     "RaftNode",
     "RandomSource",
+    "SNAPSHOT_CHUNK_BYTES",
     "TAIL_BYTES_MAX",
     "SnapshotPoint",
     "SnapshotPoints",

@@ -3,8 +3,9 @@
 Three kinds, by what the list after them may rely on (D-02):
 
 *Barriers* are durable before the next effect begins: `PersistElection`, `RememberPeer`,
-`RememberStateHealth`, `Truncate`.
-*Asynchronous* effects only begin; their end comes back as an event: `Flush`, `ColdRead`.
+`RememberStateHealth`, `Truncate`, `InstallSnapshot`, `CutLog`.
+*Asynchronous* effects only begin; their end comes back as an event: `Flush`, `ColdRead`, `ReadSnapshot`,
+`WriteSnapshot`.
 The rest happens at once: `Append` (to the page cache), `AssignEpoch` (its file is durable, but nothing relies
 on that before the next flush), `Send`, `Reply`, …
 """
@@ -17,7 +18,17 @@ import msgspec
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import QuorumRequest, QuorumResponse
 from kraftd.raft.events import Handle, Token
-from kraftd.types import Election, Endpoint, Epoch, HealthKind, NodeId, Offset, PeerIdentity, Uuid
+from kraftd.types import (
+    Election,
+    Endpoint,
+    Epoch,
+    HealthKind,
+    NodeId,
+    Offset,
+    OffsetAndEpoch,
+    PeerIdentity,
+    Uuid,
+)
 
 
 class PersistElection(msgspec.Struct, frozen=True):
@@ -49,6 +60,22 @@ class Truncate(msgspec.Struct, frozen=True):
 
     end_offset: Offset
     generation: int
+
+
+class InstallSnapshot(msgspec.Struct, frozen=True):
+    """Barrier. Replace the whole log by a snapshot that is here: it begins and ends where that ends (D-21).
+
+    `generation` is the one that begins with it, as after a truncation. Older snapshots go.
+    """
+
+    id: OffsetAndEpoch
+    generation: int
+
+
+class CutLog(msgspec.Struct, frozen=True):
+    """Barrier. Begin the log at a snapshot's end; what is before goes as soon as nobody reads it (D-22)."""
+
+    start: OffsetAndEpoch
 
 
 class Append(msgspec.Struct, frozen=True):
@@ -84,6 +111,45 @@ class ColdRead(msgspec.Struct, frozen=True):
     generation: int
     offset: Offset
     max_bytes: int
+
+
+class ReadSnapshot(msgspec.Struct, frozen=True):
+    """Asynchronous. Read a piece of a snapshot, for a replica that downloads it."""
+
+    token: Token
+    id: OffsetAndEpoch
+    position: int
+    max_bytes: int
+    prefix_checksum: int = -1
+    """CRC-32C of the bytes before `position`, which the replica has from another node; -1 if it has them from
+    this one. Other bytes here are another file.
+    """
+
+
+class WriteSnapshot(msgspec.Struct, frozen=True):
+    """Asynchronous. Write a piece of a snapshot that is downloaded, behind the one before; at position 0 it
+    begins anew. The last piece is written once all of it is proved and has its name (D-20).
+    """
+
+    id: OffsetAndEpoch
+    position: int
+    data: bytes
+    size_bytes: int
+    """Of the whole snapshot."""
+
+
+class DropSnapshot(msgspec.Struct, frozen=True):
+    """Give up a download, after the write that runs. What was written goes."""
+
+    id: OffsetAndEpoch
+
+
+class LoadSnapshot(msgspec.Struct, frozen=True):
+    """Tell the state machine to become what this snapshot says, and to forget all before; then send `Applied`
+    (LSN-05, LSN-06).
+    """
+
+    id: OffsetAndEpoch
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -263,10 +329,16 @@ Effect: TypeAlias = (
     | RememberPeer
     | RememberStateHealth
     | Truncate
+    | InstallSnapshot
+    | CutLog
     | Append
     | AssignEpoch
     | Flush
     | ColdRead
+    | ReadSnapshot
+    | WriteSnapshot
+    | DropSnapshot
+    | LoadSnapshot
     | Send
     | Reply
     | ShowNonce

@@ -2,7 +2,7 @@
 
 Messages are the generated classes of `kraftd.protocol`. A `handle`, a `token` and a correlation id are
 numbers that come back unread: handles, and the tokens of local callers, are made outside and come back in
-effects; correlation ids, and the tokens of cold reads, are made by the node and come back in events.
+effects; correlation ids, and the tokens of reads, are made by the node and come back in events.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from typing import TypeAlias
 import msgspec
 
 from kraftd.protocol.messages import QuorumRequest, QuorumResponse
-from kraftd.types import Epoch, NodeId, Offset, PeerIdentity, Uuid
+from kraftd.types import Epoch, NodeId, Offset, OffsetAndEpoch, PeerIdentity, Uuid
 
 Handle: TypeAlias = int
 """A request that waits for its reply: connection and correlation id, kept by whoever sends the reply."""
 
 Token: TypeAlias = int
-"""A local caller that waits for the outcome of an append, a read or a resignation; or a cold read."""
+"""A local caller that waits for the outcome of an append, a read or a resignation; or a read of the disk."""
 
 
 class RequestReceived(msgspec.Struct, frozen=True):
@@ -127,6 +127,41 @@ class BatchesRead(msgspec.Struct, frozen=True):
     records: bytes
 
 
+class SnapshotRead(msgspec.Struct, frozen=True):
+    """A `ReadSnapshot` ended: the bytes from the asked position on, none at the end or behind it."""
+
+    token: Token
+    data: bytes
+    size_bytes: int
+    """Of the whole snapshot; -1 if it is not there, or does not begin with what was asked."""
+
+
+class SnapshotReceived(msgspec.Struct, frozen=True):
+    """A `WriteSnapshot` ended."""
+
+    id: OffsetAndEpoch
+    end_position: int
+    """How much of it is written."""
+    is_whole: bool = False
+    """Whether that was the last piece, and the snapshot counts from now on."""
+    problem: str = ""
+    """Why all of it was given up; empty if it was not."""
+
+
+class SnapshotTaken(msgspec.Struct, frozen=True):
+    """This node has written a snapshot of its state: it has its name, and counts from now on (D-20)."""
+
+    id: OffsetAndEpoch
+
+
+class CutRequested(msgspec.Struct, frozen=True):
+    """The cleaner asks to begin the log at this snapshot's end (D-22). Answered by `CutLog`, or by nothing if
+    that may not be.
+    """
+
+    start: OffsetAndEpoch
+
+
 class LogDamaged(msgspec.Struct, frozen=True):
     """A read of the log of that generation found bytes that are not those written (D-06).
 
@@ -195,6 +230,10 @@ Event: TypeAlias = (
     | ConnectionClosed
     | LogFlushed
     | BatchesRead
+    | SnapshotRead
+    | SnapshotReceived
+    | SnapshotTaken
+    | CutRequested
     | LogDamaged
     | AppendRequested
     | ReadRequested

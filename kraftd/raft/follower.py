@@ -22,9 +22,10 @@ from kraftd.protocol import messages as m
 from kraftd.raft import rpc
 from kraftd.raft.effects import RememberStateHealth
 from kraftd.raft.epoch_states import Follower, Unattached
-from kraftd.raft.events import BatchesRead, ConnectionClosed
+from kraftd.raft.events import BatchesRead, ConnectionClosed, SnapshotReceived
 from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.rpc import FetchParams
+from kraftd.raft.snapshot_fetch import SnapshotFetch
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
 from kraftd.raft.timing import BEHIND_DELAY_MS, LONG_BACKOFF_MS, loss_delay_ms
@@ -52,6 +53,7 @@ class FollowerRole:
         self.raft = raft
         self.changes = changes
         self._truncation = Truncation(raft)
+        self._snapshot_fetch = SnapshotFetch(raft, self._truncation)
         self._connection_loss_epoch: Epoch = -1
         """The epoch in which a closed connection has started a pre-vote already (D-08)."""
 
@@ -106,6 +108,9 @@ class FollowerRole:
     def fetch(self, now: Now) -> None:
         """Send the next fetch, if everything appended is durable and no other fetch is on its way."""
         raft = self.raft
+        if self._is_fetching_snapshot:
+            self._snapshot_fetch.fetch(now)
+            return
         # The position of a fetch acknowledges all before it. Node 2 has appended up to 20 and flushed up to
         # 15: if it fetched from 20, leader 1 would commit up to 20. Then node 2 loses its power, comes back
         # with 15 and leads with the vote of node 3 while node 1 is away: committed records are lost (D-02).
@@ -129,6 +134,12 @@ class FollowerRole:
             return NO_NODE
         candidates = [n for n in self._sources() if raft.requests.is_ready(n, RequestKind.FETCH, now.mono_ms)]
         return candidates[raft.random_source.next_int(len(candidates))] if candidates else NO_NODE
+
+    @property
+    def _is_fetching_snapshot(self) -> bool:
+        """Whether the leader is asked for pieces of a snapshot, and for nothing else."""
+        follower_state = self.raft.follower_state
+        return follower_state.is_fetching_snapshot and not follower_state.is_seeking_leader
 
     @property
     def _is_leader_rejected(self) -> bool:
@@ -162,7 +173,9 @@ class FollowerRole:
         wake_at_ms = NEVER_MS
         if isinstance(raft.state, Follower):
             wake_at_ms = raft.state.deadline_ms
-        if (
+        if self._is_fetching_snapshot:
+            wake_at_ms = min(wake_at_ms, self._snapshot_fetch.wake_at_ms())
+        elif (
             raft.log.is_flushed
             and raft.follower_state.pending_truncation is None
             and not raft.requests.any_waiting(RequestKind.FETCH)
@@ -233,17 +246,19 @@ class FollowerRole:
         raft.follower_state.is_seeking_leader = False
         data = response.responses[0].partitions[0]
         if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:
+            self._snapshot_fetch.abandon()
             self._record_good_fetch(state, now)
             diverging = data.diverging_epoch
             if self._truncation.on_diverging(OffsetAndEpoch(diverging.end_offset, diverging.epoch)):
                 self.fetch(now)
             return
         if data.snapshot_id.epoch >= 0 or data.snapshot_id.end_offset >= 0:
-            raft.alarm(
-                "snapshot_needed", f"leader {sent.to} offers only a snapshot, which cannot be loaded yet"
-            )
-            raft.requests.back_off(sent.to, sent.kind, now.mono_ms, LONG_BACKOFF_MS)
+            offered = OffsetAndEpoch(data.snapshot_id.end_offset, data.snapshot_id.epoch)
+            if self._snapshot_fetch.on_offered(sent, offered, now):
+                self._record_good_fetch(state, now)
+                self._fetch_behind_snapshot(now)
             return
+        self._snapshot_fetch.abandon()
         if records and not self._append(records, sent.to):
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
             return
@@ -253,6 +268,31 @@ class FollowerRole:
         raft.flush()
         self._poll_rejoin()
         self.fetch(now)
+
+    def on_snapshot_response(
+        self, sent: Sent, error: int, response: m.FetchSnapshotResponse, records: bytes, now: Now
+    ) -> None:
+        """Handle a piece of a snapshot: it feeds the fetch timer as records do (SF-09)."""
+        state = self.raft.state
+        if not isinstance(state, Follower) or state.leader_id != sent.to or self._is_leader_rejected:
+            return
+        if self._snapshot_fetch.on_response(sent, error, response, records, now):
+            self._record_good_fetch(state, now)
+        self.fetch(now)
+
+    def on_snapshot_received(self, event: SnapshotReceived, now: Now) -> None:
+        """Go on once a piece of a snapshot is written: with the next one, or behind the snapshot."""
+        self._snapshot_fetch.on_received(event, now)
+        self._fetch_behind_snapshot(now)
+
+    def on_snapshot_failed(self) -> None:
+        """Ask for a piece again, whose connection broke."""
+        self._snapshot_fetch.on_failed()
+
+    def _fetch_behind_snapshot(self, now: Now) -> None:
+        self._poll_rejoin()
+        if isinstance(self.raft.state, Follower | Unattached):
+            self.fetch(now)
 
     def on_batches_read(self, event: BatchesRead, now: Now) -> None:
         """Fetch on once a cold read has found where to truncate, and the log was truncated there (D-15)."""

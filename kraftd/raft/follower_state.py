@@ -1,7 +1,12 @@
-"""The mutable state of a follower, the counterpart of `leader_state`; short, since it keeps little."""
+"""The mutable state of a follower, the counterpart of `leader_state`; short, since it keeps little.
+
+`Download` is what it has of a snapshot that it downloads, and is kept when the leader changes.
+"""
+
+import msgspec
 
 from kraftd.raft.events import Token
-from kraftd.types import Offset
+from kraftd.types import Offset, OffsetAndEpoch
 
 
 class FollowerState:
@@ -10,7 +15,13 @@ class FollowerState:
     Made anew with each change of state or epoch, but for one from unattached to unattached within an epoch.
     """
 
-    __slots__ = ("good_connection", "is_seeking_leader", "leader_high_watermark", "pending_truncation")
+    __slots__ = (
+        "good_connection",
+        "is_fetching_snapshot",
+        "is_seeking_leader",
+        "leader_high_watermark",
+        "pending_truncation",
+    )
 
     def __init__(self) -> None:
         self.good_connection: int | None = None
@@ -20,5 +31,29 @@ class FollowerState:
         (OBS-05, OBS-06).
         """
         self.leader_high_watermark: Offset = -1
+        self.is_fetching_snapshot = False
+        """Whether this leader has offered the snapshot that is downloaded: then nothing else is fetched."""
         self.pending_truncation: tuple[Token, Offset] | None = None
         """A truncation that waits for a cold read to find the batch boundary: its token and its offset."""
+
+
+class Download(msgspec.Struct):
+    """A snapshot that is downloaded, as far as it is here. Mutable; the `RaftState` is its only owner."""
+
+    id: OffsetAndEpoch
+    chunk_bytes: int
+    """How much is asked for at once; halved each time that no response comes."""
+    size_bytes: int = -1
+    """Of the whole; -1 before the first piece."""
+    position: int = 0
+    """How much is written."""
+    checksum: int = 0
+    """CRC-32C of that."""
+    writing_to: int = -1
+    """Where the piece ends that is being written; -1 if none is."""
+    is_from_here: bool = True
+    """Whether what is written came from the leader that is asked now."""
+    good_pieces: int = 0
+    """How many came since the last one that did not."""
+    is_unanswered: bool = False
+    """Whether the last piece that was asked for has not come."""

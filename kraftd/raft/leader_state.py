@@ -20,11 +20,12 @@ import msgspec
 
 from kraftd.raft.accumulator import Accumulator, PendingAppends
 from kraftd.raft.events import Token
-from kraftd.raft.purgatory import FetchPurgatory, PendingFetch
+from kraftd.raft.purgatory import FetchPurgatory, PendingFetch, PendingSnapshotFetch
 from kraftd.raft.reads import Reads
+from kraftd.raft.snapshot_leases import SnapshotLeases, SnapshotSlots
 from kraftd.raft.timing import OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
 from kraftd.raft.voters import Quorum
-from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, ReplicaKey
+from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch, ReplicaKey
 
 UNKNOWN: Offset = -1
 
@@ -36,6 +37,7 @@ class ReplicaState:
 
     __slots__ = (
         "_leader_end_seen",
+        "_snapshot_position",
         "caught_up_ms",
         "fetch_at_ms",
         "fetch_offset",
@@ -56,6 +58,8 @@ class ReplicaState:
         self.caught_up_ms = -1
         """Wall clock when it last held all records that the leader had."""
         self._leader_end_seen: Offset = UNKNOWN
+        self._snapshot_position: tuple[OffsetAndEpoch, int] | None = None
+        """Which piece of which snapshot it took last."""
 
     def on_fetch(self, offset: Offset, leader_end_offset: Offset, now: Now) -> bool:
         """Record a valid fetch. Returns whether the replica made progress (D-11).
@@ -77,6 +81,13 @@ class ReplicaState:
         self.fetch_at_ms = now.mono_ms
         self._leader_end_seen = leader_end_offset
         return progressed
+
+    def on_snapshot_fetch(self, snapshot_id: OffsetAndEpoch, position: int) -> bool:
+        """Record a piece of a snapshot. Returns whether the replica made progress (D-11): one that asks for
+        the same piece again and again makes none.
+        """
+        before, self._snapshot_position = self._snapshot_position, (snapshot_id, position)
+        return before is None or before[0] != snapshot_id or before[1] < position
 
 
 class CheckQuorum:
@@ -143,11 +154,14 @@ class LeaderState:
         "high_watermark",
         "hw_push_at_ms",
         "is_notified",
+        "leases",
         "observers",
         "pending_appends",
         "purgatory",
         "reads",
         "requested_handover",
+        "snapshot_fetches",
+        "snapshot_slots",
     )
 
     def __init__(
@@ -171,6 +185,10 @@ class LeaderState:
         self.purgatory = FetchPurgatory(timing.observer_linger_ms)
         self.cold_reads: dict[Token, PendingFetch] = {}
         """Fetches that wait for a cold read (D-15)."""
+        self.snapshot_fetches: dict[Token, PendingSnapshotFetch] = {}
+        """Requests for pieces of snapshots that wait for the disk."""
+        self.snapshot_slots = SnapshotSlots()
+        self.leases = SnapshotLeases(span_ms=timing.fetch_timeout_ms)
         self.reads = Reads(quorum, retry_ms=timing.heartbeat_interval_ms // 2)
         self.check_quorum = CheckQuorum(quorum, span_ms=timing.check_quorum_ms, now_ms=now_ms)
         self.began_ms = now_ms
@@ -305,6 +323,8 @@ class LeaderState:
         earliest = min(deadlines)
         if self._quorum.followers_needed:
             earliest = min(earliest, self.check_quorum.deadline_ms)
+        if self.snapshot_slots.is_waiting:
+            earliest = min(earliest, self.snapshot_slots.next_deadline_ms)
         if self.handover is not None:
             earliest = min(earliest, self.handover.deadline_ms)
         if self.requested_handover is not None:

@@ -1,4 +1,4 @@
-"""What a raft node knows of its log: its ends, its epochs, and the newest batches in memory.
+"""What a raft node knows of its log: its ends, its epochs, its snapshots, and the newest batches in memory.
 
 The node never reads the disk. The tail serves followers inline (D-15); what is older is a `ColdRead`. The
 mirror moves together with the effects that it hands out: an `Append` has happened as soon as it is asked
@@ -6,11 +6,12 @@ for, a `Truncate` too, while a `Flush` has happened only once its `LogFlushed` c
 
 Invariants:
     start_offset <= flushed_offset <= end_offset.
-    The generation rises with every truncation; a completion of an older one says nothing (D-03).
+    The generation rises with every truncation and every snapshot that is installed; a completion of an older
+    one says nothing (D-03).
     One flush runs at a time, and each covers everything appended before it began: that is the group commit.
 
-Differs: snapshots are not sent yet. A fetch from before the log's start is answered with OFFSET_OUT_OF_RANGE,
-where Kafka's leader names the snapshot to load.
+Differs: a log that begins at 0 serves every follower that has a record. Kafka's leader offers a snapshot to
+those whose epoch is below that of its oldest snapshot even then.
 
 `EpochCache` mirrors `leader-epoch-checkpoint`. It answers the leader's question on every fetch, whether a
 follower's position lies on its own log, and the follower's, where to truncate when it does not (LOG-07,
@@ -23,7 +24,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from kraftd.errors import InvariantError
-from kraftd.raft.effects import Append, Flush, Truncate
+from kraftd.raft.effects import Append, CutLog, Flush, InstallSnapshot, Truncate
 from kraftd.records.batch import BatchView
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
@@ -32,6 +33,9 @@ TAIL_BYTES_MAX = 16 * 1024 * 1024
 
 FETCH_BYTES_MAX = 8 * 1024 * 1024
 """The most bytes of one fetch response; a larger first batch is sent whole."""
+
+SNAPSHOT_CHUNK_BYTES = 1 * 1024 * 1024
+"""The most bytes of a snapshot in one response, by default."""
 
 
 class OpenedLog(msgspec.Struct, frozen=True):
@@ -45,6 +49,8 @@ class OpenedLog(msgspec.Struct, frozen=True):
     """The newest batches, whole and in order; may be empty."""
     high_watermark: Offset = -1
     """Everything before this offset is committed, by the newest snapshot or more; -1 if that is unknown."""
+    snapshots: tuple[OffsetAndEpoch, ...] = ()
+    """The whole snapshots that are here, but for one of offset 0; in the order of logs, the oldest first."""
 
 
 class LogMirror:
@@ -62,6 +68,8 @@ class LogMirror:
         "fetch_bytes_max",
         "flushed_offset",
         "generation",
+        "snapshots",
+        "start_epoch",
         "start_offset",
     )
 
@@ -75,6 +83,11 @@ class LogMirror:
         self.flushed_offset = start.end_offset
         self.generation = start.generation
         self.epochs = EpochCache(start.epochs)
+        self.snapshots = start.snapshots
+        """The snapshots that are here, the oldest first."""
+        self.start_epoch: Epoch = 0
+        """The epoch of the last record before the log's start, which its snapshot tells; 0 if none does."""
+        self._find_start_epoch()
         self._bases: list[Offset] = [BatchView(batch).base_offset for batch in start.tail]
         self._batches: list[bytes] = list(start.tail)
         self._bytes = sum(map(len, self._batches))
@@ -85,8 +98,10 @@ class LogMirror:
 
     @property
     def last_epoch(self) -> Epoch:
-        """The newest epoch in the log, 0 while it is empty."""
-        return self.epochs.last_epoch
+        """The newest epoch in the log; while it is empty, that of the snapshot it begins with, or 0
+        (LOG-12).
+        """
+        return self.epochs.last_epoch or self.start_epoch
 
     @property
     def position(self) -> OffsetAndEpoch:
@@ -177,16 +192,103 @@ class LogMirror:
         self.epochs.truncate(end_offset)
         return Truncate(end_offset, self.generation)
 
+    # --- snapshots --------------------------------------------------------------------------------------
+
+    def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Count a snapshot that has its name from now on."""
+        if snapshot_id not in self.snapshots:
+            self.snapshots = tuple(sorted((*self.snapshots, snapshot_id), key=lambda each: each.log_order))
+
+    def forget_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Count a snapshot no more whose file is gone (SNAP-20)."""
+        self.snapshots = tuple(each for each in self.snapshots if each != snapshot_id)
+
+    def install(self, snapshot_id: OffsetAndEpoch) -> InstallSnapshot:
+        """Begin and end where a snapshot ends (D-21). A running flush becomes void (D-03). Returns the
+        effect.
+        """
+        self.generation += 1
+        self._flushing = False
+        self._bases, self._batches, self._bytes = [], [], 0
+        self._values.clear()
+        self.start_offset = self.end_offset = self.flushed_offset = snapshot_id.offset
+        self.epochs = EpochCache()
+        self.snapshots = (snapshot_id,)
+        self._find_start_epoch()
+        return InstallSnapshot(snapshot_id, self.generation)
+
+    def cut_front(self, start: OffsetAndEpoch) -> CutLog:
+        """Begin where a snapshot ends, which is within this log (D-22). Reads and flushes go on. Returns the
+        effect.
+        """
+        self.start_offset = start.offset
+        self.epochs.cut_front(start.offset, self.end_offset)
+        self.snapshots = tuple(each for each in self.snapshots if each.offset >= start.offset)
+        self._find_start_epoch()
+        return CutLog(start)
+
+    def _find_start_epoch(self) -> None:
+        found = (each.epoch for each in self.snapshots if each.offset == self.start_offset)
+        self.start_epoch = next(found, 0)
+
+    # --- where a follower stands ------------------------------------------------------------------------
+
+    def is_in_last_epoch(self, position: OffsetAndEpoch) -> bool:
+        """Whether a follower's log ends behind a record of the newest epoch, as nearly all do: then it is a
+        beginning of this one.
+        """
+        return position.offset <= self.end_offset and self.epochs.is_in_last(position.epoch, position.offset)
+
+    def snapshot_for(self, position: OffsetAndEpoch) -> OffsetAndEpoch | None:
+        """Return the snapshot that a follower must load whose log ends at `position`; None if the log itself
+        serves it (FREQ-18, FREQ-20, FREQ-21).
+        """
+        offset, start_offset = position.offset, self.start_offset
+        if not self.snapshots:
+            return None
+        # Node 3 is new, and all 3 million records since the beginning are still here: it loads a snapshot of
+        # ten thousand, and applies what came after.
+        if offset == 0:
+            return self.snapshots[-1]
+        if start_offset == 0:
+            return None
+        # The log begins at 100 with epoch 4, its snapshot ends in epoch 2. Node 3 stands at 100 with a record
+        # of epoch 3, or at 150 with one of epoch 1: either is a log that was never this one, and where they
+        # part nobody knows any more.
+        is_other_start = offset == start_offset and position.epoch != self.start_epoch
+        if offset < start_offset or is_other_start or position.epoch < self.snapshots[0].epoch:
+            return self.snapshots[-1]
+        return None
+
     def diverges_at(self, position: OffsetAndEpoch) -> OffsetAndEpoch | None:
         """Return the diverging epoch for a follower whose log ends at `position`; None if that lies on this
-        log (FREQ-12 to FREQ-17).
+        log (FREQ-12 to FREQ-17). What `snapshot_for` has an answer to is not asked here.
         """
         if position.offset == 0 == self.start_offset:
             return None
-        end = self.epochs.end_of(position.epoch, self.end_offset)
+        end = self.end_of(position.epoch)
         if end.epoch != position.epoch or position.offset > end.offset:
             return end
         return None
+
+    def end_of(self, epoch: Epoch) -> OffsetAndEpoch:
+        """Find where the records of an epoch end in this log, or in the snapshot that it begins with
+        (LOG-10). See `EpochCache.end_of`.
+        """
+        if self.start_epoch and not self.epochs.last_epoch:
+            return self.position
+        end = self.epochs.end_of(epoch, self.end_offset)
+        # The log begins at 100 with epoch 4, behind a snapshot of epoch 2. Of epoch 3 it has nothing: the
+        # last that is older ends with the snapshot, in epoch 2.
+        if self.snapshots and end == OffsetAndEpoch(self.snapshots[0].offset, epoch):
+            return self.snapshots[0]
+        return end
+
+    def epoch_before(self, end_offset: Offset) -> Epoch:
+        """Return the epoch of the record just before `end_offset`, in the log or in the snapshot that it
+        begins with; 0 if there is none.
+        """
+        return self.epochs.epoch_before(end_offset) or self.start_epoch
 
     def read(self, offset: Offset, max_bytes: int, limit: Offset | None = None) -> list[bytes] | None:
         """Whole batches from the one that holds `offset`; the first comes even if it is too large (FREQ-05).
@@ -238,7 +340,7 @@ class EpochCache:
 
     @property
     def last_epoch(self) -> Epoch:
-        """The newest epoch, 0 while there is none (LOG-12)."""
+        """The newest epoch, 0 while there is none."""
         return self._epochs[-1] if self._epochs else 0
 
     def assign(self, epoch: Epoch, start_offset: Offset) -> None:
@@ -253,6 +355,18 @@ class EpochCache:
         del self._epochs[keep:], self._starts[keep:]
         self._epochs.append(epoch)
         self._starts.append(start_offset)
+
+    def cut_front(self, start_offset: Offset, end_offset: Offset) -> None:
+        """Drop the epochs that end at the log's new start or before it; the one that covers it begins there
+        (CLN-08).
+        """
+        if start_offset >= end_offset:
+            del self._epochs[:], self._starts[:]
+            return
+        first = max(0, bisect_right(self._starts, start_offset) - 1)
+        del self._epochs[:first], self._starts[:first]
+        if self._starts:
+            self._starts[0] = max(self._starts[0], start_offset)
 
     def truncate(self, end_offset: Offset) -> None:
         """Drop the epochs that would begin at the log's new end or behind it (LOG-07)."""
@@ -281,6 +395,11 @@ class EpochCache:
         if floor == len(self._epochs) - 1:
             return OffsetAndEpoch(log_end_offset, self._epochs[-1])
         return OffsetAndEpoch(self._starts[floor + 1], self._epochs[floor])
+
+    def is_in_last(self, epoch: Epoch, end_offset: Offset) -> bool:
+        """Whether `epoch` is the newest one, and begins before `end_offset`."""
+        epochs = self._epochs
+        return bool(epochs) and epochs[-1] == epoch and self._starts[-1] < end_offset
 
     def begins_at(self, offset: Offset) -> bool:
         """Whether an epoch begins at `offset`, which makes it a boundary between batches."""

@@ -13,7 +13,8 @@ A stalled process: a turn that comes more than 200 ms after `wake_at_ms` shows t
 Messages that came meanwhile may still lie in the sockets, so the timers of fetch, election and requests wait
 for one more turn; check-quorum does not, because the others did not stand still (D-01).
 
-The parts: `elections`, `leader`, `replication`, `follower`, `announcements`, `resignation` and `claims` act;
+The parts: `elections`, `leader`, `replication`, `snapshot_serving`, `follower`, `announcements`,
+`resignation` and `claims` act;
 `state` is what they share; `state_changes` makes the changes of state; `epoch_states` says what a state is,
 and what may follow it.
 
@@ -45,11 +46,20 @@ from kraftd.raft.epoch_states import (
 )
 from kraftd.raft.follower import FollowerRole
 from kraftd.raft.leader import LeaderRole
-from kraftd.raft.log_mirror import FETCH_BYTES_MAX, TAIL_BYTES_MAX, LogMirror, OpenedLog
+from kraftd.raft.log_mirror import (
+    FETCH_BYTES_MAX,
+    SNAPSHOT_CHUNK_BYTES,
+    TAIL_BYTES_MAX,
+    LogMirror,
+    OpenedLog,
+)
+from kraftd.raft.quorum_requests import QuorumRequests
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.replication import Replication
 from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.resignation import Resignation
+from kraftd.raft.snapshot_serving import SnapshotServing
+from kraftd.raft.snapshots import Snapshots
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges, election_to_rely_on, initial_state
 from kraftd.raft.timing import STALL_MS, RandomSource, Timing
@@ -63,6 +73,7 @@ from kraftd.types import (
     NodeId,
     Now,
     Offset,
+    OffsetAndEpoch,
     PeerIdentity,
     ReplicaKey,
 )
@@ -93,6 +104,7 @@ class RaftNode:
         uncommitted_bytes_max: int = 32 * 1024 * 1024,
         tail_bytes: int = TAIL_BYTES_MAX,
         fetch_bytes: int = FETCH_BYTES_MAX,
+        snapshot_chunk_bytes: int = SNAPSHOT_CHUNK_BYTES,
     ) -> None:
         mirror = LogMirror(log, tail_bytes, fetch_bytes)
         self._committed_before = log.high_watermark
@@ -110,14 +122,17 @@ class RaftNode:
             advertised=advertised,
             bootstrap=bootstrap,
             uncommitted_bytes_max=uncommitted_bytes_max,
+            snapshot_chunk_bytes=min(snapshot_chunk_bytes, fetch_bytes),
         )
         self._claims = Claims(raft)
         self._changes = StateChanges(raft)
         self._elections = Elections(raft, self._changes)
         self._replication = Replication(raft)
+        serving = SnapshotServing(raft, self._replication)
         self._leader = LeaderRole(raft, self._changes, self._replication)
         self._follower = FollowerRole(raft, self._changes)
-        self._announcements = Announcements(raft, self._changes)
+        self._snapshots = Snapshots(raft, serving, self._follower)
+        self._requests = QuorumRequests(raft, self._elections, Announcements(raft, self._changes), serving)
         self._resignation = Resignation(raft, self._changes)
         self._stored = election
         self._due_ms = NEVER_MS
@@ -186,7 +201,7 @@ class RaftNode:
             case e.ResponseReceived():
                 self._on_response(event, now)
             case e.RequestReceived():
-                self._on_other_request(event, now)
+                self._requests.on_request(event, now)
             case e.ReadRequested():
                 self._leader.on_read(event)
             case e.RequestFailed():
@@ -200,6 +215,8 @@ class RaftNode:
             case e.BatchesRead():
                 if not self._replication.on_batches_read(event):
                     self._follower.on_batches_read(event, now)
+            case e.SnapshotRead() | e.SnapshotReceived() | e.SnapshotTaken() | e.CutRequested():
+                self._snapshots.on_event(event, now)
             case e.LogDamaged():
                 self._resignation.on_damaged(event, now)
             case e.ResignRequested():
@@ -249,6 +266,7 @@ class RaftNode:
             case Leader():
                 self._leader.poll(now)
                 if leader_state := self._raft.leader_state:
+                    self._snapshots.poll(leader_state, now)
                     self._resignation.poll_handover(leader_state, now)
             case Follower():
                 self._follower.poll_follower(state, now, timeouts_deferred=timeouts_deferred)
@@ -314,35 +332,6 @@ class RaftNode:
         else:
             self._due_ms = min(self._due_ms, leader_state.next_response_ms())
 
-    def _on_other_request(self, event: e.RequestReceived, now: Now) -> None:
-        """Serve every request but fetches. A client may only describe the quorum."""
-        raft = self._raft
-        request = event.request
-        if event.peer is None and not isinstance(request, m.DescribeQuorumRequest):
-            raft.reply(event.handle, rpc.refusal(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-            return
-        match request:
-            case m.VoteRequest():
-                vote = rpc.read_vote(request, raft.cluster_id)
-                if isinstance(vote, ErrorCode):
-                    raft.reply(event.handle, rpc.refusal(request, vote))
-                else:
-                    self._elections.on_vote_request(event, vote, now)
-            case m.BeginQuorumEpochRequest():
-                begin = rpc.read_begin(request, raft.cluster_id)
-                if isinstance(begin, ErrorCode):
-                    raft.reply(event.handle, rpc.refusal(request, begin))
-                else:
-                    self._announcements.on_begin_request(event, begin, now)
-            case m.EndQuorumEpochRequest():
-                end = rpc.read_end(request, raft.cluster_id)
-                if isinstance(end, ErrorCode):
-                    raft.reply(event.handle, rpc.refusal(request, end))
-                else:
-                    self._announcements.on_end_request(event, end, now)
-            case m.DescribeQuorumRequest():
-                raft.reply(event.handle, status.describe_quorum(raft, request, event.version, now))
-
     def _on_response(self, event: e.ResponseReceived, now: Now) -> None:
         """Handle a response: check that it is expected, its shape, its error and its epoch, in this order,
         then pass it to the part that sent the request (REQ-02).
@@ -382,6 +371,8 @@ class RaftNode:
         match event.response:
             case m.FetchResponse() as response:
                 self._follower.on_fetch_response(sent, header.error, response, event.records, now)
+            case m.FetchSnapshotResponse() as response:
+                self._follower.on_snapshot_response(sent, header.error, response, event.records, now)
             case m.VoteResponse() as response:
                 self._elections.on_vote_response(sent, header, response, now)
             case m.BeginQuorumEpochResponse():
@@ -403,6 +394,8 @@ class RaftNode:
             span_ms = self._follower.failure_backoff_ms(sent)
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms, span_ms)
             self._elections.on_vote_failed(sent, event.reason, now)
+            if sent.kind is RequestKind.FETCH_SNAPSHOT:
+                self._follower.on_snapshot_failed()
 
     def _on_flushed(self, event: e.LogFlushed, now: Now) -> None:
         raft = self._raft
@@ -490,6 +483,16 @@ class RaftNode:
         read.
         """
         return self._raft.log.read(from_offset, max_bytes, max(0, self._raft.high_watermark))
+
+    def leased_snapshots(self, now_ms: int) -> frozenset[OffsetAndEpoch]:
+        """The snapshots that replicas download from here: they, and the log behind them, must stay (D-22)."""
+        return self._snapshots.leased(now_ms)
+
+    @property
+    def download(self) -> tuple[OffsetAndEpoch, int, int] | None:
+        """The snapshot that is downloaded: its id, how many bytes are here, and of how many (-1: unknown)."""
+        download = self._raft.download
+        return None if download is None else (download.id, download.position, download.size_bytes)
 
     def take_values(self, base_offset: Offset) -> Sequence[bytes] | None:
         """Remove and return the record values of a batch of this log; None if they must be read out of it."""

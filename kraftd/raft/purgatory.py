@@ -12,7 +12,7 @@ from collections import deque
 import msgspec
 
 from kraftd.raft.events import Handle
-from kraftd.types import NEVER_MS, NodeId, Offset
+from kraftd.types import NEVER_MS, NodeId, Offset, OffsetAndEpoch, ReplicaKey
 
 PARKED_ANONYMOUS_MAX = 256
 """Above so many parked fetches of observers, those without a replica id are answered at once."""
@@ -52,6 +52,23 @@ class PendingFetch(msgspec.Struct, frozen=True, gc=False):
         if not self.is_follower and self.offset < high_watermark:
             return True
         return self.high_watermark < min(high_watermark, self.offset)
+
+
+class PendingSnapshotFetch(msgspec.Struct, frozen=True):
+    """A request for a piece of a snapshot that waits for a slot or for the disk."""
+
+    handle: Handle
+    version: int
+    replica_id: NodeId
+    snapshot_id: OffsetAndEpoch
+    position: int
+    max_bytes: int
+    prefix_checksum: int
+    """CRC-32C of what is before the position, if that came from another node; -1 if not."""
+    leaseholder: ReplicaKey
+    """Who downloads, for its lease: a voter that is not counted is known by its connection."""
+    deadline_ms: int
+    """Until when it waits for a slot."""
 
 
 class FetchPurgatory:

@@ -94,6 +94,16 @@ class Rejoin:
         )
         return True
 
+    def record_log_replaced(self) -> bool:
+        """Record that a snapshot took the place of the log: its lost parts are gone with it, and what was
+        acknowledged in them stays forgotten. Returns whether there were any.
+        """
+        damage, amnesia = self.health.damage, self.health.amnesia
+        if not damage:
+            return False
+        self.health = msgspec.structs.replace(self.health, damage=(), amnesia=(*amnesia, *damage))
+        return True
+
     def record_response(self, voter: NodeId, epoch: Epoch) -> None:
         """Record that a voter answered; `epoch` is the higher of its own and ours, and is persisted here."""
         self._highest = max(self._highest, epoch)

@@ -29,7 +29,7 @@ from kraftd.raft.purgatory import PendingFetch
 from kraftd.raft.rpc import FetchParams
 from kraftd.raft.state import RaftState
 from kraftd.records.batch import ending_by
-from kraftd.types import NEVER_MS, Now, ReplicaKey
+from kraftd.types import NEVER_MS, Epoch, Now, ReplicaKey
 
 _HW_PUSH_DELAY_MS = 1
 
@@ -39,7 +39,7 @@ class Replication:
 
     def __init__(self, raft: RaftState) -> None:
         self.raft = raft
-        self._cached_response: tuple[tuple[int, int, int], m.FetchResponse] | None = None
+        self._cached_response: tuple[tuple[int, int, int, int], m.FetchResponse] | None = None
 
     # --- requests ---------------------------------------------------------------------------------------
 
@@ -51,25 +51,15 @@ class Replication:
             raft.peers.record_rejoining(event.peer)
             if leader_state is not None:
                 leader_state.record_uncounted(event.peer.node_id)
-        error = self._check(params, leader_state)
-        if error is not ErrorCode.INVALID_REQUEST and not self._is_identified(event, params):
+        error = self._check(params)
+        if error is not ErrorCode.INVALID_REQUEST and not self.is_identified(event, params.replica):
             error = ErrorCode.INVALID_VOTER_KEY
         if error is not None or leader_state is None:
             raft.refuse_fetch(event.handle, event.version, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        if params.position.offset < raft.log.start_offset:
-            raft.refuse_fetch(event.handle, event.version, ErrorCode.OFFSET_OUT_OF_RANGE)
-            return
-        diverging = raft.log.diverges_at(params.position)
-        if diverging is not None:
-            response = rpc.fetch_response(
-                ErrorCode.NONE,
-                raft.fetch_leader_and_epoch(event.version),
-                high_watermark=leader_state.high_watermark,
-                log_start_offset=raft.log.start_offset,
-                diverging=diverging,
-            )
-            raft.reply(event.handle, response)
+        if not raft.log.is_in_last_epoch(params.position) and self._redirect(
+            leader_state, event, params, now
+        ):
             return
         if params.replica.id >= 0:
             self._acknowledge(leader_state, params, now)
@@ -89,36 +79,63 @@ class Replication:
         else:
             self._serve(leader_state, fetch, wait_ms)
 
-    def _check(self, params: FetchParams, leader_state: LeaderState | None) -> ErrorCode | None:
+    def _redirect(
+        self, leader_state: LeaderState, event: RequestReceived, params: FetchParams, now: Now
+    ) -> bool:
+        """Answer a fetch whose position this log cannot serve with what to do: load a snapshot, or truncate.
+        Returns False if it can be served.
+        """
+        raft = self.raft
+        snapshot_id = raft.log.snapshot_for(params.position)
+        if snapshot_id is None and params.position.offset < raft.log.start_offset:
+            raft.refuse_fetch(event.handle, event.version, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return True
+        diverging = raft.log.diverges_at(params.position) if snapshot_id is None else None
+        if snapshot_id is None and diverging is None:
+            return False
+        if snapshot_id is not None:
+            leader_state.leases.renew(leaseholder_of(event, params.replica), snapshot_id, now.mono_ms)
+        response = rpc.fetch_response(
+            ErrorCode.NONE,
+            raft.fetch_leader_and_epoch(event.version),
+            high_watermark=leader_state.high_watermark,
+            log_start_offset=raft.log.start_offset,
+            diverging=diverging,
+            snapshot_id=snapshot_id,
+        )
+        raft.reply(event.handle, response)
+        return True
+
+    def _check(self, params: FetchParams) -> ErrorCode | None:
         """Return the error of a fetch before its position is compared (FREQ-01, FREQ-02); None if it has
         none.
         """
-        raft = self.raft
         if not rpc.is_sane(params):
             return ErrorCode.INVALID_REQUEST
-        if params.epoch < raft.epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        if params.epoch > raft.epoch:
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
-        if leader_state is None:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if params.replica.id == raft.me.id:
+        if error := self.check_epoch(params.epoch):
+            return error
+        if params.replica.id == self.raft.me.id:
             return ErrorCode.INVALID_VOTER_KEY  # a broker that was given our id
         return None
 
-    def _is_identified(self, event: RequestReceived, params: FetchParams) -> bool:
-        """Whether the fetch comes from the node that it names, and may be counted for it (D-06).
+    def check_epoch(self, epoch: Epoch) -> ErrorCode | None:
+        """Return why this node does not serve a replica of that epoch as its leader; None if it does."""
+        raft = self.raft
+        if epoch < raft.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > raft.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if raft.leader_state is None else None
+
+    def is_identified(self, event: RequestReceived, replica: ReplicaKey) -> bool:
+        """Whether a fetch comes from the node that it names, and may be counted for it (D-06).
 
         Followers check this, too: a node whose disk was replaced must learn it from any voter that knows.
         """
         raft = self.raft
-        if (
-            params.replica.id == raft.me.id
-            or params.replica.id not in raft.quorum.voters
-            or not raft.quorum.is_voter
-        ):
+        if replica.id == raft.me.id or replica.id not in raft.quorum.voters or not raft.quorum.is_voter:
             return True  # an observer is never counted, and counts no other
-        if event.peer is None or event.peer.node_id != params.replica.id:
+        if event.peer is None or event.peer.node_id != replica.id:
             return False
         if raft.rejoin.has_forgotten:
             return True
@@ -261,13 +278,20 @@ class Replication:
 
     def _good_response(self, leader_state: LeaderState, version: int) -> m.FetchResponse:
         """Return the body of a response without error: the same for all until the high watermark moves."""
-        key = (leader_state.epoch, leader_state.high_watermark, version)
+        key = (leader_state.epoch, leader_state.high_watermark, version, self.raft.log.start_offset)
         if self._cached_response is None or self._cached_response[0] != key:
             response = rpc.fetch_response(
                 ErrorCode.NONE,
                 self.raft.fetch_leader_and_epoch(version),
                 high_watermark=leader_state.high_watermark,
-                log_start_offset=self.raft.log.start_offset,
+                log_start_offset=key[3],
             )
             self._cached_response = (key, response)
         return self._cached_response[1]
+
+
+def leaseholder_of(event: RequestReceived, replica: ReplicaKey) -> ReplicaKey:
+    """Return who fetches: by its id; by its connection if it has none to give, since it is not whole."""
+    if replica.id >= 0 or event.peer is None:
+        return replica
+    return ReplicaKey(event.peer.node_id, event.peer.directory_id)

@@ -21,6 +21,7 @@ class RequestKind(StrEnum):
     """The purpose of a request."""
 
     FETCH = "fetch"
+    FETCH_SNAPSHOT = "fetch-snapshot"
     PROBE = "probe"
     """A fetch that only asks for the receiver's epoch, and whether it accepts us (D-06)."""
     PRE_VOTE = "pre-vote"

@@ -4,7 +4,8 @@ Reading checks the shape only: cluster id, then exactly one topic and partition;
 checked by `is_sane`. What a message means in the current epoch is not decided here. A message that fails is
 an `ErrorCode`, never an exception (D-14).
 
-It is long because the shapes of four requests and their responses are built and read side by side.
+It is long because the shapes of four requests and their responses are built and read side by side; those of
+FetchSnapshot are in `snapshot_rpc`.
 
 Follows: VOTE-22, FREQ-01 to FREQ-04, EQE-04.
 """
@@ -97,7 +98,8 @@ class CommonResponse(msgspec.Struct, frozen=True, gc=False):
     leader_and_epoch: LeaderAndEpoch
 
 
-def _cluster_error(theirs: str | None, ours: str) -> ErrorCode | None:
+def cluster_error(theirs: str | None, ours: str) -> ErrorCode | None:
+    """Return the error of a request that names another cluster (VOTE-22)."""
     return ErrorCode.INCONSISTENT_CLUSTER_ID if theirs is not None and theirs != ours else None
 
 
@@ -121,7 +123,7 @@ def vote_request(cluster_id: str, params: VoteParams) -> m.VoteRequest:
 
 def read_vote(request: m.VoteRequest, cluster_id: str) -> VoteParams | ErrorCode:
     """Check the shape of a vote request; the error is one of the whole request."""
-    if error := _cluster_error(request.cluster_id, cluster_id):
+    if error := cluster_error(request.cluster_id, cluster_id):
         return error
     partition = _only_partition(request.topics)
     if partition is None:
@@ -146,7 +148,7 @@ def vote_response(
         vote_granted=granted,
     )
     topic = m.VoteResponseTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
-    endpoints = tuple(m.VoteResponseNodeEndpoint(*entry) for entry in _endpoint_entry(leader_and_epoch))
+    endpoints = tuple(m.VoteResponseNodeEndpoint(*entry) for entry in endpoint_entry(leader_and_epoch))
     return m.VoteResponse(topics=(topic,), node_endpoints=endpoints)
 
 
@@ -171,7 +173,7 @@ def begin_request(
 
 def read_begin(request: m.BeginQuorumEpochRequest, cluster_id: str) -> BeginParams | ErrorCode:
     """Check the shape of an announcement."""
-    if error := _cluster_error(request.cluster_id, cluster_id):
+    if error := cluster_error(request.cluster_id, cluster_id):
         return error
     partition = _only_partition(request.topics)
     if partition is None:
@@ -191,7 +193,7 @@ def begin_response(error: ErrorCode, leader_and_epoch: LeaderAndEpoch) -> m.Begi
     )
     topic = m.BeginQuorumEpochResponseTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
     endpoints = tuple(
-        m.BeginQuorumEpochResponseNodeEndpoint(*entry) for entry in _endpoint_entry(leader_and_epoch)
+        m.BeginQuorumEpochResponseNodeEndpoint(*entry) for entry in endpoint_entry(leader_and_epoch)
     )
     return m.BeginQuorumEpochResponse(topics=(topic,), node_endpoints=endpoints)
 
@@ -215,7 +217,7 @@ def end_request(
 
 def read_end(request: m.EndQuorumEpochRequest, cluster_id: str) -> EndParams | ErrorCode:
     """Check the shape of EndQuorumEpoch; version 0 names successors without directories (EQE-04)."""
-    if error := _cluster_error(request.cluster_id, cluster_id):
+    if error := cluster_error(request.cluster_id, cluster_id):
         return error
     partition = _only_partition(request.topics)
     if partition is None:
@@ -232,7 +234,7 @@ def end_response(error: ErrorCode, leader_and_epoch: LeaderAndEpoch) -> m.EndQuo
     )
     topic = m.EndQuorumEpochResponseTopicData(topic_name=METADATA_TOPIC, partitions=(partition,))
     endpoints = tuple(
-        m.EndQuorumEpochResponseNodeEndpoint(*entry) for entry in _endpoint_entry(leader_and_epoch)
+        m.EndQuorumEpochResponseNodeEndpoint(*entry) for entry in endpoint_entry(leader_and_epoch)
     )
     return m.EndQuorumEpochResponse(topics=(topic,), node_endpoints=endpoints)
 
@@ -261,7 +263,7 @@ def fetch_request(cluster_id: str, params: FetchParams, max_bytes: int) -> m.Fet
 
 def read_fetch(request: m.FetchRequest, version: int, cluster_id: str) -> FetchParams | ErrorCode:
     """Check the shape of a fetch; the error is one of the whole request."""
-    if error := _cluster_error(request.cluster_id, cluster_id):
+    if error := cluster_error(request.cluster_id, cluster_id):
         return error
     topics = request.topics
     if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
@@ -292,6 +294,7 @@ def fetch_response(
     high_watermark: Offset = -1,
     log_start_offset: Offset = -1,
     diverging: OffsetAndEpoch | None = None,
+    snapshot_id: OffsetAndEpoch | None = None,
 ) -> m.FetchResponse:
     """Build a fetch response about the one partition; the records travel beside it."""
     where = (
@@ -299,15 +302,21 @@ def fetch_response(
         if diverging is None
         else m.FetchResponseEpochEndOffset(diverging.epoch, diverging.offset)
     )
+    offered = (
+        m.FetchResponseSnapshotId()
+        if snapshot_id is None
+        else m.FetchResponseSnapshotId(snapshot_id.offset, snapshot_id.epoch)
+    )
     partition = m.FetchResponsePartitionData(
         error_code=error,
         high_watermark=high_watermark,
         log_start_offset=log_start_offset,
         diverging_epoch=where,
+        snapshot_id=offered,
         current_leader=m.FetchResponseLeaderIdAndEpoch(leader_and_epoch.leader_id, leader_and_epoch.epoch),
     )
     topic = m.FetchResponseFetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=(partition,))
-    endpoints = tuple(m.FetchResponseNodeEndpoint(*entry) for entry in _endpoint_entry(leader_and_epoch))
+    endpoints = tuple(m.FetchResponseNodeEndpoint(*entry) for entry in endpoint_entry(leader_and_epoch))
     return m.FetchResponse(responses=(topic,), node_endpoints=endpoints)
 
 
@@ -358,6 +367,8 @@ def refusal(request: m.QuorumRequest, error: ErrorCode) -> m.QuorumResponse:
             return m.EndQuorumEpochResponse(error_code=error)
         case m.FetchRequest():
             return m.FetchResponse(error_code=error)
+        case m.FetchSnapshotRequest():
+            return m.FetchSnapshotResponse(error_code=error)
         case m.DescribeQuorumRequest():
             return m.DescribeQuorumResponse(error_code=error)
 
@@ -379,6 +390,10 @@ def read_response(response: m.QuorumResponse) -> CommonResponse | None:
             return CommonResponse(
                 0, data.error_code, LeaderAndEpoch(current.leader_epoch, current.leader_id, endpoint)
             )
+        case m.FetchSnapshotResponse(error_code=error) if error:
+            return CommonResponse(error, error, LeaderAndEpoch(-1, NO_NODE))
+        case m.FetchSnapshotResponse():
+            return _read_snapshot_response(response)
         case m.DescribeQuorumResponse():
             return None
         case _:
@@ -393,8 +408,23 @@ def read_response(response: m.QuorumResponse) -> CommonResponse | None:
             return CommonResponse(0, partition.error_code, leader_and_epoch)
 
 
+def _read_snapshot_response(response: m.FetchSnapshotResponse) -> CommonResponse | None:
+    topics = response.topics
+    if len(topics) != 1 or topics[0].name != METADATA_TOPIC or len(topics[0].partitions) != 1:
+        return None
+    data = topics[0].partitions[0]
+    if data.index != 0:
+        return None
+    current = data.current_leader
+    endpoint = _find_endpoint(response.node_endpoints, current.leader_id)
+    return CommonResponse(
+        0, data.error_code, LeaderAndEpoch(current.leader_epoch, current.leader_id, endpoint)
+    )
+
+
 _RESPONSE_OF: dict[RequestKind, type[m.QuorumResponse]] = {
     RequestKind.FETCH: m.FetchResponse,
+    RequestKind.FETCH_SNAPSHOT: m.FetchSnapshotResponse,
     RequestKind.PROBE: m.FetchResponse,
     RequestKind.PRE_VOTE: m.VoteResponse,
     RequestKind.VOTE: m.VoteResponse,
@@ -423,7 +453,8 @@ def _find_endpoint(endpoints: Sequence[_Endpoint], leader_id: NodeId) -> Endpoin
     return None
 
 
-def _endpoint_entry(leader_and_epoch: LeaderAndEpoch) -> tuple[tuple[NodeId, str, int], ...]:
+def endpoint_entry(leader_and_epoch: LeaderAndEpoch) -> tuple[tuple[NodeId, str, int], ...]:
+    """Return id, host and port of the leader, as responses tell them; nothing if they are unknown."""
     if leader_and_epoch.endpoint is None or leader_and_epoch.leader_id == NO_NODE:
         return ()
     return ((leader_and_epoch.leader_id, leader_and_epoch.endpoint.host, leader_and_epoch.endpoint.port),)

@@ -19,6 +19,7 @@ from kraftd.raft.effects import (
     AlarmCleared,
     Alarmed,
     Commit,
+    DropSnapshot,
     Effect,
     LeaderChanged,
     LearnEndpoint,
@@ -31,7 +32,7 @@ from kraftd.raft.effects import (
 )
 from kraftd.raft.epoch_states import EpochState, Unattached, check_move, state_name
 from kraftd.raft.events import Handle, Token
-from kraftd.raft.follower_state import FollowerState
+from kraftd.raft.follower_state import Download, FollowerState
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.log_mirror import LogMirror
 from kraftd.raft.peers import Peers
@@ -82,6 +83,7 @@ class RaftState:
         advertised: Endpoint,
         bootstrap: Sequence[Endpoint],
         uncommitted_bytes_max: int,
+        snapshot_chunk_bytes: int,
     ) -> None:
         self.me = me
         self.cluster_id = cluster_id
@@ -91,6 +93,8 @@ class RaftState:
         self.random_source = random_source
         self.advertised = advertised
         self.uncommitted_bytes_max = uncommitted_bytes_max
+        self.snapshot_chunk_bytes = snapshot_chunk_bytes
+        """The most bytes of a snapshot in one response."""
         self.state: EpochState = initial
         self.requests = RequestManager(
             timeout_ms=timing.request_timeout_ms, backoff_ms=timing.retry_backoff_ms
@@ -102,6 +106,8 @@ class RaftState:
         self.high_watermark: Offset = -1
         """The highest offset known to be committed; survives every change of state (Q-09, D-14)."""
         self.applied_offset: Offset = 0
+        self.download: Download | None = None
+        """The snapshot that is downloaded; it outlives the state, so that it goes on at the next leader."""
         self.attempts = 0
         """The candidacies since a leader was last known."""
         self.refusals: dict[NodeId, str] = {}
@@ -205,7 +211,7 @@ class RaftState:
         flushed = self.log.flushed_offset
         if flushed == self.log.end_offset:
             return self.log.position
-        return OffsetAndEpoch(flushed, self.log.epochs.epoch_before(flushed))
+        return OffsetAndEpoch(flushed, self.log.epoch_before(flushed))
 
     def is_plausible_epoch(self, epoch: Epoch) -> bool:
         """Whether a quorum can have reached this epoch. One wrong number must not raise all nodes to the
@@ -258,6 +264,12 @@ class RaftState:
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
             self.out.append(Commit(high_watermark))
+
+    def drop_download(self) -> None:
+        """Give up the download, if there is one."""
+        if self.download is not None:
+            self.out.append(DropSnapshot(self.download.id))
+            self.download = None
 
     def notify_leader_change(self, leader_id: NodeId) -> None:
         """Tell the state machine who leads this epoch, once each time it changes (LSN-11)."""

@@ -12,6 +12,7 @@ vote waits or follows, whatever it was (D-06). The only voter does not stay resi
 """
 
 from kraftd.errors import ErrorCode
+from kraftd.raft import snapshot_rpc
 from kraftd.raft.effects import AppendDone, AssignEpoch, ElectionEnded, ReadDone, ResignDone
 from kraftd.raft.epoch_states import (
     Ballot,
@@ -118,6 +119,7 @@ class StateChanges:
         granted = candidate.ballot.granted
         raft.transition_to(Leader(candidate.epoch, raft.me, start_offset, granted), "majority granted")
         raft.attempts = 0
+        raft.drop_download()
         raft.log.epochs.assign(candidate.epoch, start_offset)
         raft.out.append(AssignEpoch(candidate.epoch, start_offset))
         raft.leader_state = LeaderState(
@@ -206,6 +208,10 @@ class StateChanges:
             raft.out.append(ReadDone(token, ErrorCode.NOT_CONTROLLER))
         for fetch in (*leader_state.purgatory.take_all(), *leader_state.cold_reads.values()):
             raft.refuse_fetch(fetch.handle, fetch.version, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for piece in (*leader_state.snapshot_fetches.values(), *leader_state.snapshot_slots.take_waiting()):
+            leader_and_epoch = raft.leader_and_epoch(piece.version)
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            raft.reply(piece.handle, snapshot_rpc.response_of(error, leader_and_epoch))
         for handover in (leader_state.handover, leader_state.requested_handover):
             if handover is not None and handover.token is not None:
                 why = (

@@ -28,7 +28,7 @@ class Truncation:
         """
         raft = self.raft
         log = raft.log
-        ours = log.epochs.end_of(theirs.epoch, log.end_offset)
+        ours = log.end_of(theirs.epoch)
         # Node 2 holds epoch 1 up to 10 and epoch 2 up to 15, and asks at offset 15 after epoch 2. The leader
         # holds epoch 1 up to 12, then epoch 3: it answers that epoch 1 ends at 12, the latest epoch that it
         # holds up to 2. Our epoch 1 ends at 10, before that, so the logs are alike up to 10, and the next
@@ -41,8 +41,9 @@ class Truncation:
             target = min(ours.offset, theirs.offset) if ours.epoch == theirs.epoch else ours.offset
         # Raft never asks for this, but lost disks do. Nodes 1 and 3 lost theirs, and one of them leads with
         # an empty log: to follow it, node 2 would delete the last copy of the committed records.
-        if target < raft.high_watermark:
-            self._reject_leader(
+        if target < raft.high_watermark or log.start_offset == log.end_offset > 0:
+            # With nothing behind the snapshot that a log begins with, it is the snapshot that differs.
+            self.reject_leader(
                 f"its log leaves ours at {target}, but ours is committed up to {raft.high_watermark}"
             )
             return False
@@ -77,7 +78,7 @@ class Truncation:
     def _truncate(self, end_offset: Offset) -> bool:
         raft = self.raft
         if end_offset < raft.high_watermark:
-            self._reject_leader(
+            self.reject_leader(
                 f"it truncates ours to {end_offset}, but ours is committed up to {raft.high_watermark}"
             )
             return False
@@ -85,7 +86,7 @@ class Truncation:
         raft.flush()
         return True
 
-    def _reject_leader(self, why: str) -> None:
+    def reject_leader(self, why: str) -> None:
         """Stop following this leader in this epoch, and raise an alarm (D-14)."""
         raft = self.raft
         raft.rejected_leader = (raft.epoch, raft.leader_id)

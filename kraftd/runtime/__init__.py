@@ -16,6 +16,7 @@ its own line and from those below it:
     unregistered_brokers              brokers that fetch and never register
     registration_manager              registers this controller with the active one
     guard  applier  committed_log     is the directory still ours; committed batches to the state machine
+    snapshot_transfer                 pieces of snapshots sent, and received
     snapshot_loader                   the state machine restored from a snapshot, a little a turn
     store  snapshotter                the effects that touch the disk; snapshots, a little at a time
     driver  effect_executor           the turns of the loop; the effects of each event, in order

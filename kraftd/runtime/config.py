@@ -91,6 +91,7 @@ class Config(msgspec.Struct, frozen=True):
     unknown_keys: Sequence[str]
     request_bytes_max: int = 100 << 20
     """The longest request of Kafka's wire; the server's own bound is lower than this default of Kafka's."""
+    snapshot_chunk_bytes: int = 1 << 20
     settings: ControllerSettings = ControllerSettings()
     """What the controller decides by."""
 
@@ -102,8 +103,7 @@ def load_config(path: Path, env: Mapping[str, str]) -> Config:
         ConfigError: The file cannot be read, or holds mistakes; the text lists every one of them.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        properties = javaproperties.loads(text)
+        properties = javaproperties.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror or error}") from error
     except ValueError as error:
@@ -229,6 +229,7 @@ class _Reader:
 INTEGERS: Mapping[str, tuple[int, int, int]] = {
     "controller.quorum.election.timeout.ms": (1_000, 1, _INT32_MAX),
     "controller.quorum.fetch.timeout.ms": (2_000, 1, _INT32_MAX),
+    "controller.quorum.fetch.snapshot.max.bytes": (1 << 20, 1, _INT32_MAX),
     "controller.quorum.election.backoff.max.ms": (1_000, 0, _INT32_MAX),
     "controller.quorum.append.linger.ms": (0, 0, _INT32_MAX),
     "controller.quorum.request.timeout.ms": (2_000, 1, _INT32_MAX),
@@ -348,6 +349,7 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
         shutdown_timeout_ms=reader.integer("kraftd.shutdown.timeout.ms"),
         metrics_interval_ms=reader.integer("kraftd.metrics.interval.ms"),
         accumulator_bytes=reader.integer("kraftd.accumulator.bytes"),
+        snapshot_chunk_bytes=reader.integer("controller.quorum.fetch.snapshot.max.bytes"),
         unknown_keys=unknown,
     )
 

@@ -32,6 +32,7 @@ from kraftd.protocol.messages import (
     DescribeEventsRequest,
     DescribeNodeRequest,
     FetchRequest,
+    FetchSnapshotRequest,
 )
 from kraftd.raft import (
     FETCH_BYTES_MAX,
@@ -68,21 +69,24 @@ from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.registration_manager import RegistrationManager
 from kraftd.runtime.request_router import Requester, RequestRouter
 from kraftd.runtime.snapshot_loader import SnapshotLoader
+from kraftd.runtime.snapshot_transfer import SnapshotTransfer
 from kraftd.runtime.snapshotter import Snapshotter
 from kraftd.runtime.store import DirectoryStore
 from kraftd.runtime.unregistered_brokers import UnregisteredBrokers
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.storage.snapshots import SnapshotInfo
-from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, ReplicaKey, Uuid
+from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, OffsetAndEpoch, ReplicaKey, Uuid
 
 TAIL_BYTES = TAIL_BYTES_MAX // 2
 """How much of the newest log is read into memory at a start (D-15). The raft node keeps up to twice that:
 once it has more it drops the older half, so a start begins with what is left then.
 """
 
-LONG_RESPONSE_KEYS = frozenset(request.API_KEY for request in (*READS, *EXPORT_REQUESTS))
-"""The APIs that are answered from the image or the log."""
+LONG_RESPONSE_KEYS = frozenset(request.API_KEY for request in (*READS, *EXPORT_REQUESTS)) | {
+    FetchSnapshotRequest.API_KEY
+}
+"""The APIs that are answered from the image, the log or a snapshot."""
 
 
 class Environment(msgspec.Struct, frozen=True):
@@ -140,6 +144,9 @@ class ControllerServer(RaftListener, NoticeLogger):
             self.metrics,
             flush_worker=self.workers[0],
             read_worker=self.workers[1],
+        )
+        self.snapshot_transfer = SnapshotTransfer(
+            directory.snapshots, driver, logger, read_worker=self.workers[1], write_worker=self.workers[2]
         )
         self.guard = Guard(directory, driver, self.raft_node, self.workers[1])
         self.controller = controller = _controller_of(config, directory, self.advertised)
@@ -288,7 +295,12 @@ class ControllerServer(RaftListener, NoticeLogger):
     def make_executor(self) -> EffectExecutor:
         """The executor of the raft node's effects; a simulator watches it."""
         return EffectExecutor(
-            store=self.store, network=self.network, listener=self, outcomes=self.apis, notice_logger=self
+            store=self.store,
+            snapshots=self.snapshot_transfer,
+            network=self.network,
+            listener=self,
+            outcomes=self.apis,
+            notice_logger=self,
         )
 
     def registration_manager(self, jitter: Callable[[float, float], float]) -> RegistrationManager:
@@ -303,6 +315,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             worker.drain()
             worker.stop()
         self.snapshotter.stop()
+        self.snapshot_transfer.stop()
 
     def _end_turn(self) -> None:
         """Write to the sockets first: the flush thread starts when the loop goes to sleep."""
@@ -328,6 +341,10 @@ class ControllerServer(RaftListener, NoticeLogger):
         """Log who leads, and tell the controller."""
         self._logger.info("leader_changed", epoch=change.epoch, leader=change.leader_id)
         self.applier.leader_changed(change)
+
+    def load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Let the applier take the state of a snapshot in the place of its own."""
+        self.applier.load_snapshot(snapshot_id)
 
     def log_notice(self, notice: Notice) -> None:
         """Log one notice; a state change is also counted in the metrics."""
@@ -401,6 +418,7 @@ def _raft_node_of(
         uncommitted_bytes_max=config.accumulator_bytes,
         tail_bytes=2 * environment.tail_bytes,
         fetch_bytes=environment.fetch_bytes,
+        snapshot_chunk_bytes=config.snapshot_chunk_bytes,
     )
 
 

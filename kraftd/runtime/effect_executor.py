@@ -5,7 +5,7 @@ returned. A barrier has returned, and with it is durable, before the next effect
 anything waited for. An asynchronous effect only begins. Nothing here calls the raft node (D-02): the outcome
 of an effect comes back as an event, which the driver queues until the whole list is done.
 
-Not here: sockets, threads, loops and files. They are behind five protocols, so that the daemon and the
+Not here: sockets, threads, loops and files. They are behind six protocols, so that the daemon and the
 simulator run this same code (D-17).
 """
 
@@ -22,13 +22,18 @@ from kraftd.raft.effects import (
     ColdRead,
     Commit,
     ConfirmPeer,
+    CutLog,
+    DropSnapshot,
     Effect,
     ElectionEnded,
     Flush,
+    InstallSnapshot,
     LeaderChanged,
     LearnEndpoint,
+    LoadSnapshot,
     PersistElection,
     ReadDone,
+    ReadSnapshot,
     RefusePeer,
     RejectNonce,
     RememberPeer,
@@ -42,15 +47,16 @@ from kraftd.raft.effects import (
     Truncate,
     VoteAnswered,
     Warned,
+    WriteSnapshot,
 )
-from kraftd.types import Election, Epoch, Offset, PeerIdentity
+from kraftd.types import Election, Epoch, Offset, OffsetAndEpoch, PeerIdentity
 
 Notice: TypeAlias = StateChanged | ElectionEnded | VoteAnswered | Warned | Alarmed | AlarmCleared
 """Effects that only tell something: each is a log line, and is counted, or shown on the status page."""
 
 
 class Store(Protocol):
-    """The node's directory. The first four are barriers: durable when they return."""
+    """The node's directory. The first six are barriers: durable when they return."""
 
     def persist_election(self, election: Election) -> None:
         """Write who leads and whom we voted for."""
@@ -64,6 +70,12 @@ class Store(Protocol):
     def truncate(self, end_offset: Offset, generation: int) -> None:
         """Truncate the log, durably. Waits for a running flush first (D-03)."""
 
+    def install_snapshot(self, snapshot_id: OffsetAndEpoch, generation: int) -> None:
+        """Put a snapshot in the place of the log, durably. Waits for a running flush first (D-03)."""
+
+    def cut_log(self, start: OffsetAndEpoch) -> None:
+        """Begin the log at the end of a snapshot, durably."""
+
     def append(self, append: Append) -> None:
         """Write batches at the end of the log, not durably."""
 
@@ -75,6 +87,19 @@ class Store(Protocol):
 
     def start_read(self, read: ColdRead) -> None:
         """Begin to read old batches; ends as `BatchesRead`."""
+
+
+class SnapshotPort(Protocol):
+    """The files of snapshots, a piece at a time."""
+
+    def start_read(self, read: ReadSnapshot) -> None:
+        """Begin to read a piece; ends as `SnapshotRead`."""
+
+    def start_write(self, write: WriteSnapshot) -> None:
+        """Begin to write a piece; ends as `SnapshotReceived`."""
+
+    def drop(self, drop: DropSnapshot) -> None:
+        """Give up what is being written."""
 
 
 class Network(Protocol):
@@ -114,6 +139,9 @@ class RaftListener(Protocol):
     def leader_changed(self, change: LeaderChanged) -> None:
         """Tell the state machine who leads."""
 
+    def load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Become what a snapshot says, in one of the next turns; ends as `Applied`."""
+
 
 class OutcomeHandler(Protocol):
     """Takes the outcomes of appends, reads and resignations that this process asked for, by token."""
@@ -145,6 +173,7 @@ class EffectExecutor:
         self,
         *,
         store: Store,
+        snapshots: SnapshotPort,
         network: Network,
         listener: RaftListener,
         outcomes: OutcomeHandler,
@@ -156,10 +185,16 @@ class EffectExecutor:
             RememberPeer: lambda effect: store.remember_peer(effect.peer),
             RememberStateHealth: store.remember_state_health,
             Truncate: lambda effect: store.truncate(effect.end_offset, effect.generation),
+            InstallSnapshot: lambda effect: store.install_snapshot(effect.id, effect.generation),
+            CutLog: lambda effect: store.cut_log(effect.start),
             Append: store.append,
             AssignEpoch: lambda effect: store.assign_epoch(effect.epoch, effect.start_offset),
             Flush: store.start_flush,
             ColdRead: store.start_read,
+            ReadSnapshot: snapshots.start_read,
+            WriteSnapshot: snapshots.start_write,
+            DropSnapshot: snapshots.drop,
+            LoadSnapshot: lambda effect: listener.load_snapshot(effect.id),
             Send: network.send,
             Reply: network.reply,
             ShowNonce: network.show_nonce,

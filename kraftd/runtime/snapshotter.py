@@ -211,7 +211,7 @@ class Snapshotter(TimedTurnTask):
         write.queued += 1
         writer = write.writer
         self._worker.submit(
-            lambda: _write_piece(writer, piece, is_last=is_last), lambda ended: self._written(write, ended)
+            lambda: write_piece(writer, piece, is_last=is_last), lambda ended: self._written(write, ended)
         )
 
     def _written(self, write: _Write, ended: SnapshotInfo | SnapshotError | None) -> None:
@@ -245,7 +245,7 @@ class Snapshotter(TimedTurnTask):
         self._logger.error("snapshot_failed", offset=write.point.id.offset, reason=str(error))
 
 
-def _write_piece(
+def write_piece(
     writer: SnapshotWriter, piece: bytes, *, is_last: bool
 ) -> SnapshotInfo | SnapshotError | None:
     """Write a piece, in the thread. Returns the snapshot behind its last one, or why there will be none."""

@@ -23,7 +23,7 @@ from kraftd.storage import StorageFailure
 from kraftd.storage.flush import FlushJob
 from kraftd.storage.log_reader import DamagedReadError, ReaderView
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import NEVER_MS, Election, Epoch, Now, Offset, PeerIdentity
+from kraftd.types import NEVER_MS, Election, Epoch, Now, Offset, OffsetAndEpoch, PeerIdentity
 
 RECOVERY_POINT_INTERVAL_MS = 1_000
 """How long the recovery point of a flush may stay in the page cache only (D-05)."""
@@ -75,6 +75,21 @@ class DirectoryStore(Store, TimedTurnTask):
         # if it still is.
         self.drain()
         self._log.truncate(end_offset, generation)
+
+    def install_snapshot(self, snapshot_id: OffsetAndEpoch, generation: int) -> None:
+        """Put a snapshot in the place of the log, durably, after the running flush has ended (D-03)."""
+        self.drain()
+        self._directory.install_snapshot(snapshot_id, generation)
+        self._remove_retired()
+
+    def cut_log(self, start: OffsetAndEpoch) -> None:
+        """Begin the log at the end of a snapshot, durably. A flush goes on: it holds its files (D-22)."""
+        self._directory.cut_front(start)
+        self._remove_retired()
+
+    def _remove_retired(self) -> None:
+        """Unlink what nobody reads, in the reader thread: behind the reads that were asked for before."""
+        self._read_worker.submit(self._directory.take_removal().run, lambda _: None)
 
     # The log.
 

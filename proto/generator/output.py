@@ -20,10 +20,18 @@ from msgspec import structs
 
 from generator import binary, packed
 from generator.classes import class_texts
-from generator.schema import Kind, Message, Schema, Versions, read_schemas, snake_case
+from generator.schema import (
+    Kind,
+    Message,
+    Schema,
+    Versions,
+    on_kafkas_wire,
+    read_schemas,
+    snake_case,
+)
 from generator.text import docstring
 
-QUORUM = ("Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "Fetch", "DescribeQuorum")
+QUORUM = ("Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "Fetch", "FetchSnapshot", "DescribeQuorum")
 """The APIs that the core itself handles, listed here alone.
 
 `QuorumRequest` and `QuorumResponse` are made of it, and the daemon gives the core the requests of that union.
@@ -111,6 +119,8 @@ def _part(part: str, schemas: list[Schema], package: str, encodings: Sequence[st
         chosen = [schema for schema in schemas if part != "rpc" or encoding in schema.encodings]
         if (part, encoding) == ("rpc", "msgpack"):
             chosen = [_kept_on_msgpack(schema) for schema in chosen]
+        if encoding == "binary":
+            chosen = [_kept_on_kafkas_wire(schema) for schema in chosen]
         for schema in chosen:
             classes = f"{package}.{Path(folder).parts[0]}.messages.{module_name(schema)}"
             files[f"{folder}/{module_name(schema)}.py"] = BACK_ENDS[encoding].module_text(schema, classes)
@@ -125,6 +135,11 @@ def _kept_on_msgpack(schema: Schema) -> Schema:
     return structs.replace(
         schema, messages=tuple(structs.replace(message, versions=versions) for message in schema.messages)
     )
+
+
+def _kept_on_kafkas_wire(schema: Schema) -> Schema:
+    """A schema with the fields that Kafka has."""
+    return structs.replace(schema, messages=tuple(map(on_kafkas_wire, schema.messages)))
 
 
 def _codec_index(what: str, schemas: list[Schema]) -> str:

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 PRIMITIVES = frozenset(
     {
@@ -74,6 +74,9 @@ class Versions(Struct, frozen=True):
 
 
 NO_VERSIONS = Versions(0, -1)
+
+OWN_TAGS = 10_000
+"""From this tag on, a field of one of Kafka's messages is ours: only kraftd's own wire carries it."""
 
 
 class Primitive(Struct, frozen=True):
@@ -187,6 +190,33 @@ def read_schema(path: Path) -> Schema:
         raise SchemaError(f"{path}: {error}") from error
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise SchemaError(f"{path}: {type(error).__name__}: {error}") from error
+
+
+def on_kafkas_wire(message: Message) -> Message:
+    """A message without the fields of ours, which Kafka's nodes do not know."""
+    return structs.replace(
+        message,
+        root=_kafkas_part(message.root),
+        structs=tuple(_kafkas_part(definition) for definition in message.structs),
+    )
+
+
+def _kafkas_part(definition: StructDef) -> StructDef:
+    fields = [field for field in definition.fields if field.tag is None or field.tag < OWN_TAGS]
+    return structs.replace(
+        definition,
+        fields=tuple(structs.replace(field, type=_kafkas_type(field.type)) for field in fields),
+    )
+
+
+def _kafkas_type(field_type: FieldType) -> FieldType:
+    match field_type:
+        case StructType(definition):
+            return StructType(_kafkas_part(definition))
+        case ArrayType(StructType(definition)):
+            return ArrayType(StructType(_kafkas_part(definition)))
+        case _:
+            return field_type
 
 
 def snake_case(name: str) -> str:

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from generator.schema import Message
+from generator.schema import Message, on_kafkas_wire
 from strategies import MESSAGES
 
 from kraftd.protocol.api_names import KAFKA_APIS
@@ -63,7 +63,7 @@ def test_control_records(messages: dict[str, Any], message: Message) -> None:
 )
 def test_requests_and_responses(messages: dict[str, Any], message: Message) -> None:
     """In all versions that Kafka has."""
-    mine = ours(message)
+    mine = ours(on_kafkas_wire(message))
     theirs = kafkas(messages[message.name], mine.versions)
     assert mine.key == theirs.key
     assert mine.versions == theirs.versions

@@ -865,6 +865,7 @@ class WatchedServer(ControllerServer):
         return WatchedExecutor(
             self._node,
             store=self.store,
+            snapshots=self.snapshot_transfer,
             network=self.network,
             listener=self,
             outcomes=self.apis,

@@ -11,6 +11,9 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from random import Random
+from typing import NamedTuple
+
+import crc32c
 
 from kraftd.audit.invariants import Auditor, Mark, NodeView
 from kraftd.audit.trace import IN, OUT, WORLD, Line, trace
@@ -31,6 +34,7 @@ from kraftd.types import (
     NodeId,
     Now,
     Offset,
+    OffsetAndEpoch,
     PeerIdentity,
     ReplicaKey,
 )
@@ -78,6 +82,14 @@ class SeededRandom:
         return self.random.randrange(below)
 
 
+class Snapshot(NamedTuple):
+    """A snapshot of the story: bytes to send, and what they stand for."""
+
+    data: bytes
+    marks: tuple[Mark, ...]
+    values: tuple[bytes, ...]
+
+
 class Disk:
     """What of a node survives a crash."""
 
@@ -86,6 +98,11 @@ class Disk:
         self.election: Election | None = None
         self.batches: list[bytes] = []
         self.durable_count = 0
+        self.start = OffsetAndEpoch(0, 0)
+        """The end of the snapshot that the log begins with; 0 if it begins with its first record."""
+        self.base = Snapshot(b"", (), ())
+        """What is before the log's start."""
+        self.snapshots: dict[OffsetAndEpoch, Snapshot] = {}
         self.generation = 0
         self.peers: dict[NodeId, PeerIdentity] = {}
         self.health = "whole"
@@ -95,10 +112,30 @@ class Disk:
 
     @property
     def end_offset(self) -> Offset:
-        return BatchView(self.batches[-1]).end_offset if self.batches else 0
+        return BatchView(self.batches[-1]).end_offset if self.batches else self.start.offset
 
     def durable_end(self) -> Offset:
-        return BatchView(self.batches[self.durable_count - 1]).end_offset if self.durable_count else 0
+        if not self.durable_count:
+            return self.start.offset
+        return BatchView(self.batches[self.durable_count - 1]).end_offset
+
+    def install(self, snapshot_id: OffsetAndEpoch) -> None:
+        """As the store does it: the log is empty behind the snapshot, and older ones are gone."""
+        self.base = self.snapshots[snapshot_id]
+        self.batches, self.durable_count = [], 0
+        self._begin_at(snapshot_id)
+
+    def cut(self, start: OffsetAndEpoch) -> None:
+        """Whole batches before a snapshot's end go, and older snapshots."""
+        self.base = self.snapshots[start]
+        gone = sum(BatchView(batch).end_offset <= start.offset for batch in self.batches)
+        del self.batches[:gone]
+        self.durable_count -= gone
+        self._begin_at(start)
+
+    def _begin_at(self, start: OffsetAndEpoch) -> None:
+        self.start = start
+        self.snapshots = {one: s for one, s in self.snapshots.items() if one.log_order >= start.log_order}
 
     def lose_unflushed(self) -> None:
         del self.batches[self.durable_count :]
@@ -123,6 +160,12 @@ class Node:
         self.commits: list[Offset] = []
         self.announced: list[tuple[int, NodeId]] = []
         self.ready_to_stop = False
+        self.loaded: list[OffsetAndEpoch] = []
+        """The snapshots that its state machine was told to become."""
+        self.part: tuple[OffsetAndEpoch, bytes] | None = None
+        """What is written of a snapshot."""
+        self.writes_snapshots = True
+        """False: the disk refuses them."""
         self.wall_skew_ms = 0
         self.frozen_until_ms = 0
         self.applies = True
@@ -134,7 +177,9 @@ class Node:
         return self.raft_node is not None
 
     def remark(self, keep: int = 0) -> None:
-        del self.marks[keep:]
+        """Follow the log from its first batches on that are as they were."""
+        base = self.disk.base.marks
+        self.marks[:] = [*base, *self.marks[len(base) : len(base) + keep]]
         for batch in self.disk.batches[keep:]:
             head = BatchView(batch)
             before = self.marks[-1].digest if self.marks else 0
@@ -157,7 +202,9 @@ class Cluster:
         bootstrap_observers: bool = False,
         tail_bytes: int = 16 << 20,
         uncommitted_bytes_max: int = 32 << 20,
+        chunk_bytes: int = 64 << 10,
     ) -> None:
+        self.chunk_bytes = chunk_bytes
         self.uncommitted_bytes_max = uncommitted_bytes_max
         self.tail_bytes = tail_bytes
         self.voter_set = voter_set(*voters)
@@ -172,6 +219,8 @@ class Cluster:
         self.auditor = Auditor()
         self.lines: list[Line] = []
         self.recording = not self.seeded
+        self.taken: dict[OffsetAndEpoch, dict[bytes, Snapshot]] = {}
+        """Each snapshot that was ever written, by its bytes: whoever has other bytes has none of them."""
         self.cut: set[tuple[NodeId, NodeId]] = set()
         self.holding_flushes: set[NodeId] = set()
         self.connections: dict[tuple[NodeId, NodeId], tuple[int, int, int]] = {}
@@ -202,23 +251,30 @@ class Cluster:
         disk.lose_unflushed()
         disk.start_counter += 1
         node.incarnation += 1
+        newest = max(disk.snapshots, key=lambda each: each.log_order, default=None)
+        if newest is not None and newest.offset > disk.end_offset:
+            disk.install(newest)
+        node.part = None
         node.remark()
-        uninitialized = disk.election is None and not disk.batches
+        uninitialized = disk.election is None and not disk.end_offset
         if health is None:
             amnesia = ("remembered by the sidecar",) if disk.health == "amnesia" else ()
             health = StateHealth(amnesia=amnesia, uninitialized=uninitialized or disk.health == "blank")
         epochs: dict[int, int] = {}
         for batch in map(BatchView, disk.batches):
-            epochs.setdefault(batch.epoch, batch.base_offset)
+            epochs.setdefault(batch.epoch, max(batch.base_offset, disk.start.offset))
         node.raft_node = RaftNode(
             me=ReplicaKey(node_id, disk.directory_id),
             cluster_id=CLUSTER_ID,
             voters=self.voter_set,
             log=OpenedLog(
+                start_offset=disk.start.offset,
                 end_offset=disk.end_offset,
                 epochs=tuple(EpochEntry(e, o) for e, o in epochs.items()),
                 generation=disk.generation,
                 tail=tuple(disk.batches) if self.tail_bytes > 10_000 else (),
+                snapshots=tuple(sorted(disk.snapshots, key=lambda each: each.log_order)),
+                high_watermark=-1 if newest is None else newest.offset,
             ),
             election=disk.election or Election(),
             timing=self.timing,
@@ -228,6 +284,7 @@ class Cluster:
             advertised=Endpoint(f"host{node_id}", 9000 + node_id),
             tail_bytes=self.tail_bytes,
             uncommitted_bytes_max=self.uncommitted_bytes_max,
+            snapshot_chunk_bytes=self.chunk_bytes,
             bootstrap=[Endpoint("host1", 9001)] if self.bootstrap_observers else (),
         )
         node.alarms.clear()
@@ -237,6 +294,8 @@ class Cluster:
         self.note(node_id, "started", {})
         self.carry_out(node, node.raft_node.start(self.now(node)))
         self.schedule_poll(node)
+        if newest is not None:
+            self.load(node, newest)
 
     def identity(self, node_id: NodeId) -> PeerIdentity:
         node = self.nodes[node_id]
@@ -384,6 +443,21 @@ class Cluster:
                 disk.batches.extend(batches)
                 assert disk.end_offset == end_offset
                 node.remark(known)
+            case fx.InstallSnapshot(id=snapshot_id, generation=generation):
+                disk.generation = generation
+                disk.install(snapshot_id)
+                node.remark()
+            case fx.CutLog(start=start):
+                disk.cut(start)
+                node.remark()
+            case fx.ReadSnapshot():
+                self.read_snapshot(node, effect)
+            case fx.WriteSnapshot():
+                self.write_snapshot(node, effect)
+            case fx.DropSnapshot():
+                node.part = None
+            case fx.LoadSnapshot(id=snapshot_id):
+                self.load(node, snapshot_id)
             case fx.Flush(generation=generation):
                 self.flush(node, generation)
             case fx.ColdRead(token=token, offset=offset):
@@ -412,6 +486,63 @@ class Cluster:
                 node.alarms.pop(event, None)
             case fx.ShutdownReady():
                 node.ready_to_stop = True
+
+    # --- snapshots --------------------------------------------------------------------------------------
+
+    def take_snapshot(self, node_id: NodeId, variant: bytes = b"") -> OffsetAndEpoch:
+        """A node writes a snapshot of all that it knows to be committed. Without a variant, two nodes write
+        the same bytes at the same place.
+        """
+        node = self.nodes[node_id]
+        mark = next(m for m in reversed(node.marks) if m.end_offset <= self.raft_node(node_id).high_watermark)
+        snapshot_id = OffsetAndEpoch(mark.end_offset, mark.epoch)
+        marks = tuple(m for m in node.marks if m.end_offset <= mark.end_offset)
+        values = tuple(self.values(node_id))
+        data = (variant + b"\x00".join(values)) * 40 + b"%d" % mark.digest
+        snapshot = node.disk.snapshots[snapshot_id] = Snapshot(data, marks, values)
+        self.taken.setdefault(snapshot_id, {})[data] = snapshot
+        self.feed(node_id, ev.SnapshotTaken(snapshot_id))
+        return snapshot_id
+
+    def cut_log(self, node_id: NodeId, start: OffsetAndEpoch) -> None:
+        """The cleaner of a node asks to cut its log there."""
+        self.feed(node_id, ev.CutRequested(start))
+
+    def load(self, node: Node, snapshot_id: OffsetAndEpoch) -> None:
+        node.loaded.append(snapshot_id)
+        if node.applies:
+            incarnation = node.incarnation
+            self.at(0, lambda: self.feed(node.id, ev.Applied(snapshot_id.offset), incarnation))
+
+    def read_snapshot(self, node: Node, read: fx.ReadSnapshot) -> None:
+        incarnation = node.incarnation
+        snapshot = node.disk.snapshots.get(read.id)
+        found = ev.SnapshotRead(read.token, b"", -1)
+        if snapshot is not None:
+            data, prefix = snapshot.data, snapshot.data[: read.position]
+            if read.prefix_checksum in (-1, crc32c.crc32c(prefix)):
+                piece = data[read.position : read.position + read.max_bytes]
+                found = ev.SnapshotRead(read.token, piece, len(data))
+        self.at(1, lambda: self.feed(node.id, found, incarnation))
+
+    def write_snapshot(self, node: Node, write: fx.WriteSnapshot) -> None:
+        incarnation, end = node.incarnation, write.position + len(write.data)
+        before = node.part[1] if write.position and node.part is not None else b""
+        assert len(before) == write.position
+        node.part = (write.id, before + write.data)
+        received = ev.SnapshotReceived(write.id, end)
+        if not node.writes_snapshots:
+            node.part = None
+            received = ev.SnapshotReceived(write.id, end, problem="no space left on device")
+        elif end == write.size_bytes:
+            whole = self.taken.get(write.id, {}).get(node.part[1])
+            node.part = None
+            if whole is None:
+                received = ev.SnapshotReceived(write.id, end, problem="it is no snapshot")
+            else:
+                node.disk.snapshots[write.id] = whole
+                received = ev.SnapshotReceived(write.id, end, is_whole=True)
+        self.at(1, lambda: self.feed(node.id, received, incarnation))
 
     def cold_read(self, node: Node, token: int, offset: Offset) -> None:
         """As the store does it: what is bad is told, and nothing of it is given."""
@@ -647,9 +778,9 @@ class Cluster:
 
     def values(self, node_id: NodeId) -> list[bytes]:
         """The committed values that a node knows."""
-        high_watermark = self.raft_node(node_id).high_watermark
-        out: list[bytes] = []
-        for batch in scan(b"".join(self.nodes[node_id].disk.batches)):
+        high_watermark, disk = self.raft_node(node_id).high_watermark, self.nodes[node_id].disk
+        out = list(disk.base.values)
+        for batch in scan(b"".join(disk.batches)):
             if batch.end_offset <= high_watermark and not batch.is_control:
                 out += batch.values()
         return out

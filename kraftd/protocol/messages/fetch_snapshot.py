@@ -33,6 +33,10 @@ class FetchSnapshotRequestPartitionSnapshot(Struct, frozen=True, gc=False):
     """Where in the snapshot the piece begins, in bytes. (int64)"""
     replica_directory_id: Uuid = ZERO_UUID
     """The sender's metadata directory. (uuid, tag 0, since version 1)"""
+    prefix_checksum: int = -1
+    """CRC-32C of all before the position, from one that began the download at another node; -1 if none.
+    A field of ours, on kraftd's own wire only. (int64, tag 10000)
+    """
     unknown_tags: UnknownTags = ()
 
 
@@ -103,7 +107,9 @@ class FetchSnapshotResponsePartitionSnapshot(Struct, frozen=True, gc=False):
     position: int = 0
     """Where in the snapshot the piece begins, in bytes. (int64)"""
     unaligned_records: Records = b""
-    """The piece; it may begin and end in the middle of a batch. (records)"""
+    """The piece; it may begin and end in the middle of a batch. On kraftd's own wire it follows the body
+    in the frame. (records)
+    """
     unknown_tags: UnknownTags = ()
 
 

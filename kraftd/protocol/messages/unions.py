@@ -6,14 +6,25 @@ from kraftd.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest,
 from kraftd.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kraftd.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from kraftd.protocol.messages.fetch import FetchRequest, FetchResponse
+from kraftd.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from kraftd.protocol.messages.vote import VoteRequest, VoteResponse
 
 QuorumRequest: TypeAlias = (
-    FetchRequest | VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest | DescribeQuorumRequest
+    FetchRequest
+    | VoteRequest
+    | BeginQuorumEpochRequest
+    | EndQuorumEpochRequest
+    | DescribeQuorumRequest
+    | FetchSnapshotRequest
 )
 """The requests that the core itself handles."""
 
 QuorumResponse: TypeAlias = (
-    FetchResponse | VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | DescribeQuorumResponse
+    FetchResponse
+    | VoteResponse
+    | BeginQuorumEpochResponse
+    | EndQuorumEpochResponse
+    | DescribeQuorumResponse
+    | FetchSnapshotResponse
 )
 """The responses that the core itself handles."""

@@ -14,6 +14,7 @@ API_MODULES: Final[Mapping[int, CodecModule]] = {
     53: CodecModule("BeginQuorumEpoch", f"{__name__}.begin_quorum_epoch", 1, 1),
     54: CodecModule("EndQuorumEpoch", f"{__name__}.end_quorum_epoch", 1, 1),
     55: CodecModule("DescribeQuorum", f"{__name__}.describe_quorum", 2, 2),
+    59: CodecModule("FetchSnapshot", f"{__name__}.fetch_snapshot", 1, 1),
     20000: CodecModule("Handshake", f"{__name__}.handshake", 1, 1),
     20001: CodecModule("DescribeNode", f"{__name__}.describe_node", 0, 0),
     20002: CodecModule("ResignLeader", f"{__name__}.resign_leader", 0, 0),

@@ -262,9 +262,9 @@ CLAIMS = (
         "A fetch counts for the voter that it names, whoever sent it: a write is confirmed that no majority holds.",
         "sim",
         (
-            "kraftd.raft.replication:Replication._is_identified",
-            "if event.peer is None or event.peer.node_id != params.replica.id:\n        return False",
-            "if event.peer is None or event.peer.node_id != params.replica.id:\n        return True",
+            "kraftd.raft.replication:Replication.is_identified",
+            "if event.peer is None or event.peer.node_id != replica.id:\n        return False",
+            "if event.peer is None or event.peer.node_id != replica.id:\n        return True",
         ),
     ),
     mutant(

@@ -744,7 +744,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A node that forgot tells others, by its old memory, that they are not who they say.",
         "tests",
         (
-            "kraftd.raft.replication:Replication._is_identified",
+            "kraftd.raft.replication:Replication.is_identified",
             "    if raft.rejoin.has_forgotten:\n        return True\n",
             "",
         ),

@@ -17,7 +17,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.raft.state:RaftState.durable_position",
-            "OffsetAndEpoch(flushed, self.log.epochs.epoch_before(flushed))",
+            "OffsetAndEpoch(flushed, self.log.epoch_before(flushed))",
             "OffsetAndEpoch(flushed, self.log.last_epoch)",
         ),
     ),

@@ -159,7 +159,7 @@ REPLICATION = (
         "tests",
         (
             "kraftd.raft.truncation:Truncation.on_diverging",
-            "if target < raft.high_watermark:",
+            "if target < raft.high_watermark or log.start_offset == log.end_offset > 0:",
             "if False:",
         ),
         ("kraftd.raft.truncation:Truncation._truncate", "if end_offset < raft.high_watermark:", "if False:"),
@@ -212,10 +212,10 @@ REPLICATION = (
         "sim",
         (
             "kraftd.raft.replication:Replication.on_fetch",
-            "diverging = raft.log.diverges_at(params.position)",
-            "diverging = raft.log.diverges_at(params.position)\n"
-            "    if params.replica.id >= 0:\n"
-            "        self._acknowledge(leader_state, params, now)",
+            "if not raft.log.is_in_last_epoch(params.position) and self._redirect(",
+            "if params.replica.id >= 0:\n"
+            "        self._acknowledge(leader_state, params, now)\n"
+            "    if not raft.log.is_in_last_epoch(params.position) and self._redirect(",
         ),
     ),
     mutant(
@@ -308,9 +308,9 @@ REPLICATION = (
         "A response that says where the logs part is held back like an empty one until the wait is over.",
         "tests",
         (
-            "kraftd.raft.replication:Replication.on_fetch",
-            "if diverging is not None:",
-            "if diverging is not None and params.max_wait_ms == 0:",
+            "kraftd.raft.replication:Replication._redirect",
+            "if snapshot_id is None and diverging is None:",
+            "if snapshot_id is None and (diverging is None or params.max_wait_ms > 0):",
         ),
         where=("tests/stories/test_replication.py",),
     ),
@@ -421,7 +421,7 @@ REPLICATION = (
         "A leader whose log parts from ours below the high watermark ends our process.",
         "tests",
         (
-            "kraftd.raft.truncation:Truncation._reject_leader",
+            "kraftd.raft.truncation:Truncation.reject_leader",
             "raft.rejection = why",
             "raise ValueError(why)",
         ),
@@ -453,7 +453,7 @@ REPLICATION = (
         "Requests of another cluster are served.",
         "tests",
         (
-            "kraftd.raft.rpc:_cluster_error",
+            "kraftd.raft.rpc:cluster_error",
             "return ErrorCode.INCONSISTENT_CLUSTER_ID if theirs is not None and theirs != ours else None",
             "return None",
         ),

@@ -85,7 +85,7 @@ SNAPSHOTS = (
         "A full disk ends a node that had promised nothing of what it could not write.",
         "tests",
         (
-            "kraftd.runtime.snapshotter:_write_piece",
+            "kraftd.runtime.snapshotter:write_piece",
             "return error",
             "raise",
         ),

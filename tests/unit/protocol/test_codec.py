@@ -300,6 +300,7 @@ class TestApis:
             53: "BeginQuorumEpoch",
             54: "EndQuorumEpoch",
             55: "DescribeQuorum",
+            59: "FetchSnapshot",
         }
         assert {k: a.name for k, a in MSGPACK.apis.items() if k < 20_000} == kafka
         assert MSGPACK.apis[20000].name == "Handshake"

@@ -241,6 +241,15 @@ class TestRecords:
         assert joined(beside) == joined(inside)
         with pytest.raises(UnencodableError, match="no single partition"):
             KAFKA.encode_response(18, 1, FetchResponse(), [b"one"])
+        piece = m.FetchSnapshotResponsePartitionSnapshot(size=9)
+        snapshot = m.FetchSnapshotResponse(topics=(m.FetchSnapshotResponseTopicSnapshot("t", (piece,)),))
+        data = KAFKA.read_response(joined(KAFKA.encode_response(1, 1, snapshot, [b"one"]))[4:]).decode(
+            (59, 1)
+        )
+        assert (data.topics[0].partitions[0].unaligned_records, data.topics[0].partitions[0].size) == (
+            b"one",
+            9,
+        )
         with pytest.raises(UnencodableError, match="no single partition"):
             KAFKA.encode_response(2, 1, BrokerHeartbeatResponse(), [b"one"])
         with pytest.raises(UnencodableError, match="has no records"):

@@ -12,10 +12,11 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import rpc
+from kraftd.raft import rpc, snapshot_rpc
 from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
+from kraftd.raft.snapshot_rpc import FetchSnapshotParams
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import encode_batch
 from kraftd.types import (
@@ -66,11 +67,14 @@ class Lone:
         applies: bool = True,
         in_memory: bool = True,
         high_watermark: int = -1,
+        start_offset: Offset = 0,
+        snapshots: Sequence[OffsetAndEpoch] = (),
         now_ms: int = 1_000,
     ) -> None:
         """A node that has one record of each of these epochs, and starts with this election file.
 
-        Without `in_memory` it must ask the disk for them. `high_watermark` is what a snapshot says.
+        Without `in_memory` it must ask the disk for them. `high_watermark` is what a snapshot says, and the
+        log may begin behind one.
         """
         self.now_ms = now_ms
         self.flushes, self.applies = flushes, applies
@@ -79,18 +83,22 @@ class Lone:
         self._handles = count(10**8)
         self._tokens = count(10**6)
         starts: dict[int, int] = {}
-        for offset, epoch in enumerate(epochs):
+        for offset, epoch in enumerate(epochs, start_offset):
             starts.setdefault(epoch, offset)
-        uninitialized = election is None and not epochs
+        uninitialized = election is None and not epochs and not start_offset
         self.raft_node = RaftNode(
             me=key_of(ME),
             cluster_id=CLUSTER_ID,
             voters=voter_set(*voters),
             log=OpenedLog(
-                end_offset=len(epochs),
+                start_offset=start_offset,
+                end_offset=start_offset + len(epochs),
+                snapshots=tuple(snapshots),
                 epochs=tuple(EpochEntry(epoch, start) for epoch, start in starts.items()),
                 tail=tuple(
-                    encode_batch(n, epoch, 0, [b"old"]) for n, epoch in enumerate(epochs) if in_memory
+                    encode_batch(n, epoch, 0, [b"old"])
+                    for n, epoch in enumerate(epochs, start_offset)
+                    if in_memory
                 ),
                 high_watermark=high_watermark,
             ),
@@ -223,15 +231,49 @@ class Lone:
         diverging: OffsetAndEpoch | None = None,
         leader_and_epoch: LeaderAndEpoch | None = None,
         error: ErrorCode = ErrorCode.NONE,
+        snapshot_id: OffsetAndEpoch | None = None,
     ) -> list[fx.Effect]:
         """Who was asked answers the open fetch."""
         send = self.asked(of, m.FetchRequest)
         assert send is not None, f"no fetch from {of} is open"
         leader_and_epoch = leader_and_epoch or LeaderAndEpoch(self.epoch, of)
         response = rpc.fetch_response(
-            error, leader_and_epoch, high_watermark=high_watermark, diverging=diverging
+            error,
+            leader_and_epoch,
+            high_watermark=high_watermark,
+            diverging=diverging,
+            snapshot_id=snapshot_id,
         )
         return self.answer(send, response, records)
+
+    def piece(
+        self,
+        data: bytes = b"",
+        *,
+        of: NodeId = 2,
+        size_bytes: int = 10,
+        snapshot_id: OffsetAndEpoch | None = None,
+        position: int | None = None,
+        error: ErrorCode = ErrorCode.NONE,
+        leader_and_epoch: LeaderAndEpoch | None = None,
+    ) -> list[fx.Effect]:
+        """Who was asked sends the piece of the snapshot that was asked for, unless told otherwise."""
+        send = self.asked(of, m.FetchSnapshotRequest)
+        assert send is not None, f"no piece of a snapshot is asked of {of}"
+        asked = send.request.topics[0].partitions[0]  # type: ignore[union-attr]
+        told = OffsetAndEpoch(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+        response = snapshot_rpc.response_of(
+            error,
+            leader_and_epoch or LeaderAndEpoch(self.epoch, of),
+            snapshot_id=snapshot_id or told,
+            size_bytes=size_bytes,
+            position=asked.position if position is None else position,
+        )
+        return self.answer(send, response, data)
+
+    def written(self, snapshot_id: OffsetAndEpoch, end: int, **outcome: object) -> list[fx.Effect]:
+        """The disk has the piece that ends there."""
+        return self.feed(ev.SnapshotReceived(snapshot_id, end, **outcome))  # type: ignore[arg-type]
 
     # --- requests of others -----------------------------------------------------------------------------
 
@@ -315,6 +357,26 @@ class Lone:
         response = self.ask(request, replica if sender is None else sender)
         assert response is None or isinstance(response, m.FetchResponse)
         return None if response is None else response.responses[0].partitions[0]
+
+    def ask_snapshot(
+        self,
+        snapshot_id: OffsetAndEpoch,
+        position: int = 0,
+        *,
+        epoch: int | None = None,
+        replica: NodeId = 2,
+        sender: NodeId | None = 2,
+        max_bytes: int = 1 << 20,
+        prefix_checksum: int = -1,
+        cluster_id: str = CLUSTER_ID,
+    ) -> m.FetchSnapshotResponsePartitionSnapshot | None:
+        """A replica asks for a piece of a snapshot; None while it is read from the disk."""
+        key = key_of(replica) if replica >= 0 else ReplicaKey(replica)
+        epoch = self.epoch if epoch is None else epoch
+        ask = FetchSnapshotParams(key, epoch, snapshot_id, position, max_bytes, prefix_checksum)
+        response = self.ask(snapshot_rpc.request_of(cluster_id, ask), sender)
+        assert response is None or isinstance(response, m.FetchSnapshotResponse)
+        return None if response is None or not response.topics else response.topics[0].partitions[0]
 
     # --- our own callers --------------------------------------------------------------------------------
 

@@ -151,6 +151,30 @@ def _fetch(lone: Lone, epoch: int) -> str:
     return _error(data.error_code)
 
 
+def _fetch_snapshot(lone: Lone, epoch: int) -> str:
+    data = lone.ask_snapshot(OffsetAndEpoch(1, 1), epoch=epoch, replica=3, sender=3)
+    assert data is not None
+    return _error(data.error_code)
+
+
+def _offered(lone: Lone, epoch: int) -> str:
+    """A snapshot's id comes in the place of records, to whoever fetches."""
+    for send in lone.open_requests():
+        if isinstance(send.request, m.FetchRequest) and send.request.max_wait_ms:
+            leader_and_epoch = LeaderAndEpoch(epoch, 2)
+            snapshot_id = OffsetAndEpoch(100, 4)
+            response = rpc.fetch_response(ErrorCode.NONE, leader_and_epoch, snapshot_id=snapshot_id)
+            lone.answer(send, response)
+    download = lone.raft_node.download
+    return "" if download is None else "asks for it"
+
+
+def _whole(lone: Lone, _: int) -> str:
+    """A snapshot got its name that was downloaded before."""
+    effects = lone.written(OffsetAndEpoch(100, 4), 10, is_whole=True)
+    return "installed" if every(effects, fx.InstallSnapshot) else ""
+
+
 def _describe(lone: Lone, _: int) -> str:
     topic = m.DescribeQuorumRequestTopicData(METADATA_TOPIC, (m.DescribeQuorumRequestPartitionData(0),))
     response = lone.ask(m.DescribeQuorumRequest(topics=(topic,)), sender=None)
@@ -267,6 +291,12 @@ HAPPENINGS = (
     Happening("end of 2, for 3", _end(2, 3, ME)),
     Happening("end of 3, for us", _end(3, ME)),
     Happening("fetch", _fetch),
+    Happening("fetch of a snapshot", _fetch_snapshot),
+    Happening("response: a snapshot", _offered),
+    Happening("late piece written", _whole, by_epoch=False),
+    Happening("stray piece read", _fed(ev.SnapshotRead(10**6, b"x", 10)), by_epoch=False),
+    Happening("snapshot taken", _fed(ev.SnapshotTaken(OffsetAndEpoch(1, 1))), by_epoch=False),
+    Happening("cut where no snapshot is", _fed(ev.CutRequested(OffsetAndEpoch(1, 1))), by_epoch=False),
     Happening("describe", _describe, by_epoch=False),
     Happening("response: nobody leads", _response()),
     Happening("response: granted", _response(granted=True)),

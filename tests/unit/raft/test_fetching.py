@@ -219,7 +219,7 @@ def test_a_divergence_goes_before_a_snapshot_and_that_before_records(what: str) 
     assert not every(effects, fx.Append)
     assert not every(effects, fx.Commit), "its high watermark does not count"
     assert len(every(effects, fx.Truncate)) == (what == "divergence")
-    assert len(every(effects, fx.Alarmed)) == (what == "snapshot")
+    assert requests_to(effects, m.FetchSnapshotRequest) == ([2] if what == "snapshot" else [])
 
 
 # --- responses that are not for now -------------------------------------------------------------------------

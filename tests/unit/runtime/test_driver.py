@@ -67,7 +67,9 @@ class Tasks:
 def drive(raft_node: Script, **clock: Any) -> tuple[Driver, Ports]:
     driver = Driver(asyncio.get_running_loop(), end_turn=lambda: raft_node.seen.append("write"), **clock)
     ports = Ports()
-    executor = EffectExecutor(store=ports, network=ports, listener=ports, outcomes=ports, notice_logger=ports)
+    executor = EffectExecutor(
+        store=ports, snapshots=ports, network=ports, listener=ports, outcomes=ports, notice_logger=ports
+    )
     driver.start(
         raft_node, executor, before=[Tasks(raft_node.seen, "clients")], after=[Tasks(raft_node.seen, "apply")]
     )

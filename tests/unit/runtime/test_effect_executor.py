@@ -31,6 +31,7 @@ class Port:
 def executor(seen: list[str]) -> EffectExecutor:
     return EffectExecutor(
         store=Port("store", seen),
+        snapshots=Port("snapshots", seen),
         network=Port("network", seen),
         listener=Port("listener", seen),
         outcomes=Port("callers", seen),
@@ -75,6 +76,7 @@ def test_nothing_follows_a_barrier_that_failed() -> None:
 
     carrier = EffectExecutor(
         store=Broken("store", seen),
+        snapshots=Port("snapshots", seen),
         network=Port("network", seen),
         listener=Port("listener", seen),
         outcomes=Port("callers", seen),

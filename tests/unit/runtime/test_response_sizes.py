@@ -33,9 +33,9 @@ from kraftd.net.handshake import Identity, refusal_of, supported
 from kraftd.protocol import limits
 from kraftd.protocol import messages as m
 from kraftd.protocol.msgpack_codec import MSGPACK
-from kraftd.raft import rpc
+from kraftd.raft import FETCH_BYTES_MAX, rpc, snapshot_rpc
 from kraftd.raft.effects import ResignDone
-from kraftd.raft.rpc import FetchParams, VoteParams
+from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.status import PeerStatus
 from kraftd.raft.timing import OBSERVERS_MAX
 from kraftd.records.messages import (
@@ -238,6 +238,18 @@ def committed() -> Iterator[Response]:
     yield m.FetchCommittedResponse(0, None, 1 << 62, 1 << 62), bytes(limits.OPERATION_BYTES_MAX)
 
 
+def pieces_of_snapshots() -> Iterator[Response]:
+    told = LeaderAndEpoch(2**31 - 1, 2**31 - 1, Endpoint("h" * limits.HOST_BYTES_MAX, 65_535))
+    place = OffsetAndEpoch(2**63 - 1, 2**31 - 1)
+    response = snapshot_rpc.response_of(
+        ErrorCode.NONE, told, snapshot_id=place, size_bytes=2**63 - 1, position=2**63 - 1
+    )
+    yield response, bytes(FETCH_BYTES_MAX)
+    partition = m.FetchSnapshotRequestPartitionSnapshot()
+    topic = m.FetchSnapshotRequestTopicSnapshot(filling(), (partition,))
+    yield Lone().ask(asked(m.FetchSnapshotRequest(topics=(topic,)))), b""
+
+
 # --- configs
 
 
@@ -380,6 +392,7 @@ LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "BeginQuorumEpoch": of_kind("BeginQuorumEpoch"),
     "EndQuorumEpoch": of_kind("EndQuorumEpoch"),
     "Fetch": of_kind("Fetch"),
+    "FetchSnapshot": pieces_of_snapshots,
     "DescribeQuorum": described_quorums,
     "DescribeNode": described_nodes,
     "ResignLeader": resignations,

@@ -1,0 +1,225 @@
+"""The follower's side of FetchSnapshot: download a snapshot, and put it in the place of the log.
+
+It begins when the leader answers a fetch with a snapshot's id, because the log there does not reach back to
+where this node stands. One piece is asked for at a time, and the next one when it is written; meanwhile
+nothing else is fetched. Behind the last piece the snapshot is proved, and has its name (D-20); then it takes
+the place of the log (D-21), the state machine loads it, and the next fetch asks for what follows.
+
+What is written stays when a connection breaks or a leader is lost. The next fetch tells whether the same
+snapshot is still offered, maybe by another leader, which then compares what is here with its own file: so a
+snapshot is never made of two.
+
+A piece that does not come in time is asked for again by half (KAFKA-19541): on a slow link a whole one would
+outlast the fetch timeout each time.
+
+Entered by `FollowerRole`. Follows: FRSP-08 to FRSP-10, SF-08 to SF-15; D-14, D-20, D-21.
+Differs: what a leader answers ends no process (SF-14, SF-15). Kafka begins anew after each loss of the leader
+(SF-11).
+"""
+
+from crc32c import crc32c
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft import snapshot_rpc
+from kraftd.raft.effects import LoadSnapshot, RememberStateHealth, WriteSnapshot
+from kraftd.raft.epoch_states import Follower, Unattached
+from kraftd.raft.events import SnapshotReceived
+from kraftd.raft.follower_state import Download
+from kraftd.raft.request_manager import RequestKind, Sent
+from kraftd.raft.snapshot_rpc import FetchSnapshotParams
+from kraftd.raft.state import RaftState
+from kraftd.raft.timing import LONG_BACKOFF_MS
+from kraftd.raft.truncation import Truncation
+from kraftd.types import NEVER_MS, NO_NODE, HealthKind, Now, OffsetAndEpoch, ReplicaKey
+
+CHUNK_BYTES_MIN = 4 * 1024
+"""The least that is asked for at once."""
+
+_GROWS_AFTER = 16
+"""After so many pieces in a row, twice as much is asked for again."""
+
+_ALARM = "snapshot_not_received"
+
+
+class SnapshotFetch:
+    """Downloads and installs snapshots."""
+
+    def __init__(self, raft: RaftState, truncation: Truncation) -> None:
+        self.raft = raft
+        self._truncation = truncation
+
+    # --- the download -----------------------------------------------------------------------------------
+
+    def on_offered(self, sent: Sent, offered: OffsetAndEpoch, now: Now) -> bool:
+        """Begin to download the snapshot that the leader offers, or go on. Returns False if it makes no
+        sense (FRSP-10).
+        """
+        raft = self.raft
+        if min(offered.offset, offered.epoch) < 0 or offered.epoch > raft.epoch:
+            raft.warn("bad_response", f"leader {sent.to} offers a snapshot at {offered}")
+            raft.requests.back_off(sent.to, RequestKind.FETCH, now.mono_ms)
+            return False
+        # Nodes 1 and 3 lost their disks, and one of them leads with a younger log and a snapshot of it: node
+        # 2 would replace the last copy of what is committed.
+        if offered.offset <= raft.high_watermark:
+            self._truncation.reject_leader(
+                f"it offers a snapshot that ends at {offered.offset}, but ours is committed up to "
+                f"{raft.high_watermark}"
+            )
+            return True
+        if offered in raft.log.snapshots:
+            # Proved and named before a leader was lost, and not installed then (FRSP-09).
+            self._install(offered)
+            return True
+        download = raft.download
+        if download is None or download.id != offered:
+            raft.drop_download()
+            raft.download = Download(offered, raft.snapshot_chunk_bytes)
+        elif not raft.follower_state.is_fetching_snapshot:
+            download.is_from_here = False
+        raft.follower_state.is_fetching_snapshot = True
+        return True
+
+    def fetch(self, now: Now) -> None:
+        """Ask for the next piece, unless one is on its way or is being written."""
+        raft = self.raft
+        download, leader_id = raft.download, raft.leader_id
+        if (
+            download is None
+            or download.writing_to >= 0
+            or not raft.requests.is_ready(leader_id, RequestKind.FETCH_SNAPSHOT, now.mono_ms)
+        ):
+            return
+        if download.is_unanswered:
+            download.chunk_bytes = max(CHUNK_BYTES_MIN, download.chunk_bytes // 2)
+            download.good_pieces = 0
+        download.is_unanswered = True
+        replica_id = raft.me.id if raft.rejoin.is_whole else NO_NODE
+        params = FetchSnapshotParams(
+            ReplicaKey(replica_id, raft.me.directory_id),
+            raft.epoch,
+            download.id,
+            download.position,
+            download.chunk_bytes,
+            -1 if download.is_from_here or not download.position else download.checksum,
+        )
+        request = snapshot_rpc.request_of(raft.cluster_id, params)
+        raft.send(leader_id, RequestKind.FETCH_SNAPSHOT, request, now.mono_ms)
+
+    def wake_at_ms(self) -> int:
+        """Return when the next piece can be asked for; NEVER_MS while one is written or on its way."""
+        raft = self.raft
+        if raft.download is None or raft.download.writing_to >= 0:
+            return NEVER_MS
+        return raft.requests.next_ready_ms((raft.leader_id,), RequestKind.FETCH_SNAPSHOT)
+
+    def on_response(
+        self, sent: Sent, error: int, response: m.FetchSnapshotResponse, records: bytes, now: Now
+    ) -> bool:
+        """Write a piece that came. Returns whether the leader answered well, so that it is not lost."""
+        raft = self.raft
+        download = raft.download
+        if download is None or not raft.follower_state.is_fetching_snapshot:
+            return False
+        download.is_unanswered = False
+        data = response.topics[0].partitions[0]
+        told = OffsetAndEpoch(data.snapshot_id.end_offset, data.snapshot_id.epoch)
+        if error == ErrorCode.SNAPSHOT_NOT_FOUND or (not error and min(told.offset, told.epoch) < 0):
+            # Cleaned, or not the file that was begun (SF-10). The next fetch tells what there is.
+            self._pause(drop=True)
+            return True
+        if error:
+            raft.requests.back_off(sent.to, RequestKind.FETCH, now.mono_ms)
+            self._pause(drop=error == ErrorCode.POSITION_OUT_OF_RANGE)
+            return False
+        if problem := _problem_with(download, told, data, len(records)):
+            raft.warn("bad_response", f"leader {sent.to} sent no piece of the snapshot: {problem}")
+            raft.requests.back_off(sent.to, RequestKind.FETCH, now.mono_ms)
+            self._pause(drop=True)
+            return False
+        if not records:
+            # The leader has no room for another download yet.
+            raft.requests.back_off(sent.to, RequestKind.FETCH_SNAPSHOT, now.mono_ms)
+            return True
+        self._write(download, records, data.size)
+        return True
+
+    def _write(self, download: Download, records: bytes, size_bytes: int) -> None:
+        download.size_bytes, download.is_from_here = size_bytes, True
+        download.checksum = crc32c(records, download.checksum)
+        download.writing_to = download.position + len(records)
+        download.good_pieces += 1
+        if download.good_pieces % _GROWS_AFTER == 0:
+            download.chunk_bytes = min(self.raft.snapshot_chunk_bytes, 2 * download.chunk_bytes)
+        self.raft.out.append(WriteSnapshot(download.id, download.position, records, size_bytes))
+
+    def on_failed(self) -> None:
+        """Go on with pieces of the same size: the connection broke."""
+        if self.raft.download is not None:
+            self.raft.download.is_unanswered = False
+
+    def on_received(self, event: SnapshotReceived, now: Now) -> None:
+        """Take note that a piece is written; behind the last one, install the snapshot."""
+        raft = self.raft
+        if event.is_whole:
+            raft.log.add_snapshot(event.id)
+        download = raft.download
+        if download is None or download.id != event.id:
+            return
+        if event.problem:
+            raft.download = None
+            raft.follower_state.is_fetching_snapshot = False
+            raft.alarm(_ALARM, f"snapshot {event.id.offset}-{event.id.epoch}: {event.problem}")
+            raft.requests.back_off(raft.leader_id, RequestKind.FETCH, now.mono_ms, LONG_BACKOFF_MS)
+        elif event.end_position == download.writing_to:
+            download.position, download.writing_to = event.end_position, -1
+            if event.is_whole:
+                raft.download = None
+                raft.follower_state.is_fetching_snapshot = False
+                self._install(event.id)
+
+    def abandon(self) -> None:
+        """Give up the download: the leader's log serves this node after all."""
+        if self.raft.download is not None:
+            self._pause(drop=True)
+
+    def _pause(self, *, drop: bool) -> None:
+        """Fetch as usual, to be told what there is."""
+        self.raft.follower_state.is_fetching_snapshot = False
+        if drop:
+            self.raft.drop_download()
+
+    # --- in the place of the log ------------------------------------------------------------------------
+
+    def _install(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Replace the log by a snapshot that has its name, and have it loaded (D-21)."""
+        raft = self.raft
+        # The last piece is written while node 2 campaigns: voters compared its old log with theirs, so it
+        # keeps that. Once it follows again it is offered the same snapshot, and has it.
+        if not isinstance(raft.state, Follower | Unattached) or snapshot_id.offset <= raft.high_watermark:
+            return
+        raft.follower_state.pending_truncation = None
+        raft.out.append(raft.log.install(snapshot_id))
+        raft.mark_initialized()
+        if raft.rejoin.record_log_replaced():
+            raft.out.append(RememberStateHealth(HealthKind.AMNESIA, raft.rejoin.health.amnesia))
+        raft.clear_alarm(_ALARM)
+        raft.out.append(LoadSnapshot(snapshot_id))
+        raft.commit(snapshot_id.offset)
+
+
+def _problem_with(
+    download: Download,
+    told: OffsetAndEpoch,
+    data: m.FetchSnapshotResponsePartitionSnapshot,
+    length: int,
+) -> str:
+    """Return why a response is not about the piece that was asked for; empty if it is (SF-14)."""
+    if (told, data.position) != (download.id, download.position):
+        return f"position {data.position} of {told}, but {download.position} of {download.id} was asked for"
+    if download.size_bytes not in (-1, data.size):
+        return f"it has {data.size} bytes now, and had {download.size_bytes}"
+    if data.position + length > data.size or data.position >= data.size:
+        return f"{length} bytes at {data.position} are not within its {data.size}"
+    return ""

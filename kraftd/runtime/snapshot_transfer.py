@@ -1,0 +1,131 @@
+"""Reads pieces of snapshots for replicas that download them, and writes the one that this node downloads.
+
+Entered by the effect executor, as its `SnapshotPort`. Pieces are read in the reader thread, which pins the
+file, so that the cleaner may take its name away meanwhile. They are written in the thread that writes this
+node's own snapshots, each synced; behind the last one the file is proved and gets its name (D-20). What fails
+of either costs the piece or the download, never the process.
+
+Not here: which piece of which snapshot (`kraftd.raft.snapshot_serving`, `kraftd.raft.snapshot_fetch`), and
+what becomes of a whole one (`InstallSnapshot`, carried out by the store).
+"""
+
+from crc32c import crc32c
+
+from kraftd.errors import StorageError
+from kraftd.raft.effects import DropSnapshot, ReadSnapshot, WriteSnapshot
+from kraftd.raft.events import SnapshotRead, SnapshotReceived
+from kraftd.runtime.driver import Driver
+from kraftd.runtime.effect_executor import SnapshotPort
+from kraftd.runtime.observability import Logger
+from kraftd.runtime.snapshotter import write_piece
+from kraftd.runtime.worker import Worker
+from kraftd.storage import StorageFailure
+from kraftd.storage.snapshot_files import SnapshotFiles, SnapshotReader
+from kraftd.storage.snapshots import PIECE_BYTES, SnapshotError, SnapshotInfo, SnapshotWriter
+from kraftd.types import OffsetAndEpoch
+
+_NOT_THERE = (b"", -1)
+
+
+class SnapshotTransfer(SnapshotPort):
+    """The pieces that go out, and the download that comes in, of one node."""
+
+    def __init__(
+        self,
+        snapshots: SnapshotFiles,
+        driver: Driver,
+        logger: Logger,
+        *,
+        read_worker: Worker,
+        write_worker: Worker,
+    ) -> None:
+        self._snapshots = snapshots
+        self._driver = driver
+        self._logger = logger
+        self._read_worker = read_worker
+        self._write_worker = write_worker
+        self._writer: tuple[OffsetAndEpoch, SnapshotWriter] | None = None
+
+    def start_read(self, read: ReadSnapshot) -> None:
+        """Begin to read a piece, in the reader thread."""
+        reader = self._snapshots.open_reader(read.id)
+        if reader is None:
+            self._driver.deliver(SnapshotRead(read.token, *_NOT_THERE))
+            return
+
+        def ended(found: tuple[bytes, int]) -> None:
+            reader.release()
+            self._driver.deliver(SnapshotRead(read.token, *found))
+
+        self._read_worker.submit(lambda: _read(reader, read), ended)
+
+    def start_write(self, write: WriteSnapshot) -> None:
+        """Begin to write a piece; the first one begins a file anew."""
+        if write.position == 0:
+            self._drop()
+            self._writer = write.id, self._snapshots.writer(write.id)
+        if self._writer is None:
+            return
+        writer = self._writer[1]
+        end = write.position + len(write.data)
+        is_last = end == write.size_bytes
+
+        def ended(outcome: SnapshotInfo | SnapshotError | None) -> None:
+            self._written(write, writer, outcome)
+
+        self._write_worker.submit(lambda: write_piece(writer, write.data, is_last=is_last), ended)
+
+    def drop(self, drop: DropSnapshot) -> None:
+        """Give up what is being written, behind the piece that is on its way to the disk."""
+        if self._writer is not None and self._writer[0] == drop.id:
+            self._drop()
+
+    def stop(self) -> None:
+        """Give up the download. The thread must have ended before."""
+        if self._writer is not None:
+            self._writer[1].drop()
+
+    def _drop(self) -> None:
+        if self._writer is not None:
+            self._write_worker.submit(self._writer[1].drop, lambda _: None)
+            self._writer = None
+
+    def _written(
+        self, write: WriteSnapshot, writer: SnapshotWriter, outcome: SnapshotInfo | SnapshotError | None
+    ) -> None:
+        end = write.position + len(write.data)
+        if outcome is not None and self._writer is not None and self._writer[1] is writer:
+            self._writer = None
+        if isinstance(outcome, SnapshotInfo):
+            self._snapshots.add(outcome)
+            self._logger.info("snapshot_received", offset=write.id.offset, epoch=write.id.epoch, bytes=end)
+            self._driver.deliver(SnapshotReceived(write.id, end, is_whole=True))
+        else:
+            problem = "" if outcome is None else str(outcome)
+            self._driver.deliver(SnapshotReceived(write.id, end, problem=problem))
+
+
+def _read(reader: SnapshotReader, read: ReadSnapshot) -> tuple[bytes, int]:
+    """Read a piece, in a thread; what cannot be read is not there."""
+    if read.position >= reader.size_bytes:
+        return b"", reader.size_bytes
+    try:
+        if read.prefix_checksum >= 0 and _checksum(reader, read.position) != read.prefix_checksum:
+            return _NOT_THERE
+        return reader.read(read.position, read.max_bytes) if read.max_bytes else b"", reader.size_bytes
+    except StorageFailure:
+        raise  # an earlier failure of the disk, which ends the process
+    except StorageError:
+        return _NOT_THERE
+
+
+def _checksum(reader: SnapshotReader, end: int) -> int:
+    """The checksum of all before a position."""
+    checksum = position = 0
+    while position < end:
+        piece = reader.read(position, min(PIECE_BYTES, end - position))
+        if not piece:
+            return -1
+        checksum = crc32c(piece, checksum)
+        position += len(piece)
+    return checksum

@@ -1,0 +1,450 @@
+"""A follower downloads a snapshot and puts it in the place of its log: one node, response by response."""
+
+import crc32c
+import pytest
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.raft import effects as fx
+from kraftd.raft import events as ev
+from kraftd.raft.epoch_states import Candidate, Follower, Prospective
+from kraftd.raft.rejoin import StateHealth
+from kraftd.raft.rpc import LeaderAndEpoch
+from kraftd.records.batch import encode_batch
+from kraftd.types import Election, HealthKind, OffsetAndEpoch
+from tests.conformance import covers
+from tests.unit.raft.lone import Lone, every, requests_to
+
+AT_100 = OffsetAndEpoch(100, 4)
+AT_200 = OffsetAndEpoch(200, 5)
+
+
+def follower(**options: object) -> Lone:
+    """It follows 2 in epoch 5, its fetch is on its way, and its log holds three records of epoch 1."""
+    options = {"epochs": (1, 1, 1)} | options
+    return Lone(election=Election(5, 2), **options)  # type: ignore[arg-type]
+
+
+def downloading(**options: object) -> Lone:
+    """It was offered the snapshot that ends at 100, and asks for its first piece."""
+    lone = follower(**options)
+    lone.fetch_response(snapshot_id=AT_100)
+    return lone
+
+
+def asked_piece(lone: Lone, of: int = 2) -> m.FetchSnapshotRequestPartitionSnapshot | None:
+    send = lone.asked(of, m.FetchSnapshotRequest)
+    return None if send is None else send.request.topics[0].partitions[0]  # type: ignore[union-attr]
+
+
+def installed(effects: list[fx.Effect]) -> list[OffsetAndEpoch]:
+    return [effect.id for effect in every(effects, fx.InstallSnapshot)]
+
+
+# --- what starts it -----------------------------------------------------------------------------------------
+
+
+@covers("FRSP-08", "SF-08")
+def test_a_snapshot_id_in_the_response_is_fetched_instead_of_records() -> None:
+    lone = follower()
+    before_ms = lone.raft_node.state.deadline_ms  # type: ignore[union-attr]
+    lone.run(500)
+    effects = lone.fetch_response(snapshot_id=AT_100)
+    (request,) = [send.request for send in every(effects, fx.Send)]
+    assert isinstance(request, m.FetchSnapshotRequest)
+    assert (request.replica_id, request.max_bytes) == (1, 1 << 20)
+    piece = request.topics[0].partitions[0]
+    assert (piece.snapshot_id.end_offset, piece.snapshot_id.epoch) == (100, 4)
+    assert (piece.position, piece.current_leader_epoch, piece.prefix_checksum) == (0, 5, -1)
+    assert lone.raft_node.state.deadline_ms == before_ms + 500, "the leader is well"  # type: ignore[union-attr]
+    assert lone.fetching() == [], "one thing at a time"
+
+
+@covers("FRSP-10")
+@pytest.mark.parametrize("half", [OffsetAndEpoch(100, -1), OffsetAndEpoch(-1, 4), OffsetAndEpoch(100, 6)])
+def test_half_an_id_and_one_of_the_future_make_no_sense(half: OffsetAndEpoch) -> None:
+    lone = follower()
+    before_ms = lone.raft_node.state.deadline_ms  # type: ignore[union-attr]
+    lone.run(500)
+    effects = lone.fetch_response(snapshot_id=half)
+    assert [warning.name for warning in every(effects, fx.Warned)] == ["bad_response"]
+    assert lone.raft_node.state.deadline_ms == before_ms, "nonsense does not feed the timer"  # type: ignore[union-attr]
+    assert requests_to(effects, m.FetchSnapshotRequest) == []
+    assert lone.fetching() == []
+    lone.run(100)
+    assert lone.fetching() == [2]
+
+
+@covers("D-14", "D-21")
+def test_a_snapshot_of_less_than_is_committed_here_is_refused() -> None:
+    lone = follower(epochs=(3, 3, 3))
+    lone.fetch_response(high_watermark=3)
+    effects = lone.fetch_response(snapshot_id=OffsetAndEpoch(3, 4))
+    assert [alarm.name for alarm in every(effects, fx.Alarmed)] == ["diverged_below_high_watermark"]
+    lone.run(1_500)
+    assert requests_to(lone.effects, m.FetchSnapshotRequest) == []
+    assert lone.raft_node.log.end_offset == 3
+
+
+@covers("FRSP-09")
+def test_a_snapshot_that_is_here_already_is_not_fetched_again() -> None:
+    lone = downloading()
+    lone.piece(b"0123456789")
+    lone.run(2_200)
+    assert isinstance(lone.raft_node.state, Prospective), "the leader is lost while the last piece is written"
+    effects = lone.written(AT_100, 10, is_whole=True)
+    assert not installed(effects), "the others compare its log with theirs now"
+    lone.ask_begin(5)
+    assert lone.fetching() == [2]
+    effects = lone.fetch_response(snapshot_id=AT_100)
+    assert installed(effects) == [AT_100]
+    assert requests_to(effects, m.FetchSnapshotRequest) == []
+
+
+# --- piece by piece -----------------------------------------------------------------------------------------
+
+
+@covers("SF-08", "SF-09", "D-21", "LSN-05")
+def test_the_last_piece_is_written_and_then_the_snapshot_is_the_log() -> None:
+    lone = downloading()
+    effects = lone.piece(b"0123456")
+    assert every(effects, fx.WriteSnapshot) == [fx.WriteSnapshot(AT_100, 0, b"0123456", 10)]
+    assert asked_piece(lone) is None, "not before that is written"
+    lone.written(AT_100, 7)
+    assert asked_piece(lone).position == 7  # type: ignore[union-attr]
+    lone.piece(b"789")
+    effects = lone.written(AT_100, 10, is_whole=True)
+    kinds = [type(effect) for effect in effects]
+    assert kinds.index(fx.InstallSnapshot) < kinds.index(fx.LoadSnapshot) < kinds.index(fx.Send)
+    assert installed(effects) == [AT_100]
+    log = lone.raft_node.log
+    assert (log.start_offset, log.flushed_offset, log.end_offset) == (100, 100, 100)
+    assert (log.last_epoch, log.epochs.entries, log.snapshots) == (4, (), (AT_100,))
+    assert lone.raft_node.high_watermark == 100
+    send = lone.asked(2, m.FetchRequest)
+    assert send is not None
+    fetch = send.request.topics[0].partitions[0]  # type: ignore[union-attr]
+    assert (fetch.fetch_offset, fetch.last_fetched_epoch) == (100, 4)
+
+
+@covers("SF-09")
+def test_each_piece_feeds_the_fetch_timer() -> None:
+    lone = downloading()
+    for position in range(10):
+        lone.run(1_500)
+        lone.piece(b"x")
+        lone.written(AT_100, position + 1)
+    assert isinstance(lone.raft_node.state, Follower)
+    assert lone.now_ms > 15_000
+
+
+def test_what_follows_the_snapshot_is_appended_behind_it() -> None:
+    lone = downloading()
+    lone.piece(b"0123456789")
+    lone.written(AT_100, 10, is_whole=True)
+    lone.fetch_response(encode_batch(100, 5, 0, [b"next"]), high_watermark=101)
+    log = lone.raft_node.log
+    assert (log.start_offset, log.flushed_offset, log.end_offset) == (100, 101, 101)
+    assert (log.last_epoch, lone.raft_node.high_watermark) == (5, 101)
+
+
+def test_an_epoch_below_the_snapshots_is_not_appended_behind_it() -> None:
+    lone = downloading()
+    lone.piece(b"0123456789")
+    lone.written(AT_100, 10, is_whole=True)
+    effects = lone.fetch_response(encode_batch(100, 3, 0, [b"next"]), high_watermark=101)
+    assert not every(effects, fx.Append)
+    assert [warning.name for warning in every(effects, fx.Warned)] == ["bad_batch"]
+
+
+@covers("D-02", "LOG-12")
+def test_what_is_not_flushed_behind_the_snapshot_is_claimed_by_nobody() -> None:
+    lone = downloading()
+    lone.piece(b"0123456789")
+    lone.written(AT_100, 10, is_whole=True)
+    lone.flushes = False
+    lone.fetch_response(encode_batch(100, 5, 0, [b"next"]), high_watermark=100)
+    effects = lone.run(2_400)
+    votes = [s.request for s in every(effects, fx.Send) if isinstance(s.request, m.VoteRequest)]
+    claimed = votes[0].topics[0].partitions[0]
+    assert (claimed.last_offset, claimed.last_offset_epoch) == (100, 4)
+
+
+@covers("D-03", "D-21")
+def test_a_flush_of_the_old_log_says_nothing_about_the_new_one() -> None:
+    lone = follower()
+    lone.flushes = False
+    lone.fetch_response(encode_batch(3, 5, 0, [b"%d" % n for n in range(200)]), high_watermark=-1)
+    (flush,) = every(lone.effects, fx.Flush)
+    assert flush.end_offset == 203
+    lone.run(2_200)
+    lone.ask_begin(5)
+    # It may not fetch before the flush has ended; the snapshot that it is sent came in a response before.
+    lone.feed(ev.SnapshotTaken(AT_100))
+    lone.raft_node._raft.requests.reset()
+    lone.raft_node._follower._snapshot_fetch._install(AT_100)
+    lone.feed(ev.LogFlushed(flush.generation, flush.end_offset))
+    log = lone.raft_node.log
+    assert (log.flushed_offset, log.end_offset) == (100, 100)
+
+
+@covers("SF-10")
+@pytest.mark.parametrize("how", ["not found", "negative"])
+def test_a_snapshot_that_is_gone_is_given_up_and_fetching_goes_on(how: str) -> None:
+    lone = downloading()
+    lone.piece(b"0123456")
+    lone.written(AT_100, 7)
+    lone.run(500)
+    if how == "not found":
+        effects = lone.piece(error=ErrorCode.SNAPSHOT_NOT_FOUND, size_bytes=0)
+    else:
+        effects = lone.piece(snapshot_id=OffsetAndEpoch(-1, -1))
+    assert every(effects, fx.DropSnapshot) == [fx.DropSnapshot(AT_100)]
+    assert lone.fetching() == [2]
+    lone.run(1_800)
+    assert isinstance(lone.raft_node.state, Follower), "the leader is well"
+    effects = lone.fetch_response(snapshot_id=AT_200)
+    assert asked_piece(lone).snapshot_id.end_offset == 200  # type: ignore[union-attr]
+    assert asked_piece(lone).position == 0  # type: ignore[union-attr]
+
+
+@covers("SF-11")
+def test_a_higher_epoch_ends_the_download_until_its_leader_offers_the_same() -> None:
+    lone = downloading()
+    lone.piece(b"0123456")
+    lone.written(AT_100, 7)
+    lone.piece(error=ErrorCode.FENCED_LEADER_EPOCH, leader_and_epoch=LeaderAndEpoch(6, 3))
+    assert lone.epoch == 6
+    assert lone.fetching() == [3], "the new leader says what it has"
+    lone.fetch_response(of=3, snapshot_id=AT_100)
+    piece = asked_piece(lone, of=3)
+    assert piece is not None
+    assert (piece.position, piece.prefix_checksum) == (7, crc32c.crc32c(b"0123456"))
+    lone.piece(b"789", of=3)
+    assert installed(lone.written(AT_100, 10, is_whole=True)) == [AT_100]
+
+
+@covers("D-20")
+def test_another_leaders_file_is_not_joined_to_what_is_here() -> None:
+    """It may be of another release, which writes the same state in another order."""
+    lone = downloading()
+    lone.piece(b"0123456")
+    lone.written(AT_100, 7)
+    lone.ask_begin(6, 3)
+    lone.fetch_response(of=3, snapshot_id=AT_100)
+    lone.piece(of=3, error=ErrorCode.SNAPSHOT_NOT_FOUND, size_bytes=0)
+    lone.fetch_response(of=3, snapshot_id=AT_100)
+    assert asked_piece(lone, of=3).position == 0  # type: ignore[union-attr]
+    effects = lone.piece(b"abcdefghij", of=3)
+    assert every(effects, fx.WriteSnapshot) == [fx.WriteSnapshot(AT_100, 0, b"abcdefghij", 10)]
+
+
+@covers("SF-12")
+def test_an_answer_from_an_older_epoch_is_ignored_and_the_piece_asked_for_again() -> None:
+    lone = downloading()
+    effects = lone.piece(b"0123456", leader_and_epoch=LeaderAndEpoch(4, 2))
+    assert not every(effects, fx.WriteSnapshot)
+    lone.run(100)
+    assert asked_piece(lone).position == 0  # type: ignore[union-attr]
+    lone.piece(error=ErrorCode.UNKNOWN_LEADER_EPOCH)
+    lone.run(100)
+    assert asked_piece(lone).position == 0  # type: ignore[union-attr]
+
+
+@covers("SF-13")
+def test_an_answer_to_one_that_campaigns_is_ignored() -> None:
+    lone = downloading()
+    send = lone.asked(2, m.FetchSnapshotRequest)
+    assert send is not None
+    lone.run(2_200)
+    lone.vote_response(3, granted=True)
+    assert isinstance(lone.raft_node.state, Candidate)
+    lone.effects.append(send)
+    response = m.FetchSnapshotResponse()
+    effects = lone.feed(ev.ResponseReceived(2, send.correlation_id, response, b"0123456"))
+    assert not every(effects, fx.WriteSnapshot)
+
+
+@covers("SF-14", "SF-15", "D-14")
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        (b"0123456", {"snapshot_id": AT_200}),
+        (b"0123456", {"position": 3}),
+        (b"0123456789a", {"size_bytes": 10}),
+        (b"", {"size_bytes": 0}),
+        (b"", {"error": ErrorCode.POSITION_OUT_OF_RANGE}),
+    ],
+    ids=["another id", "another position", "more than there is", "an empty one", "out of range"],
+)
+def test_an_answer_that_makes_no_sense_ends_the_download_and_no_process(
+    data: bytes, answer: dict[str, object]
+) -> None:
+    lone = downloading()
+    effects = lone.piece(data, **answer)  # type: ignore[arg-type]
+    assert not every(effects, fx.WriteSnapshot)
+    assert every(effects, fx.DropSnapshot) == [fx.DropSnapshot(AT_100)]
+    lone.run(100)
+    assert lone.fetching() == [2], "it asks again what there is"
+
+
+def test_a_snapshot_that_changes_its_size_is_not_the_one_that_was_begun() -> None:
+    lone = downloading()
+    lone.piece(b"0123456", size_bytes=10)
+    lone.written(AT_100, 7)
+    effects = lone.piece(b"789a", size_bytes=11)
+    assert every(effects, fx.DropSnapshot) == [fx.DropSnapshot(AT_100)]
+
+
+def test_a_leader_without_room_for_another_download_is_asked_again_a_little_later() -> None:
+    lone = downloading()
+    lone.run(1_500)
+    effects = lone.piece(b"", size_bytes=10)
+    assert not every(effects, fx.WriteSnapshot)
+    assert asked_piece(lone) is None
+    lone.run(1_000)
+    assert asked_piece(lone).position == 0  # type: ignore[union-attr]
+    assert isinstance(lone.raft_node.state, Follower), "it is alive"
+
+
+# --- slow, broken, full -------------------------------------------------------------------------------------
+
+
+def test_a_piece_that_does_not_come_is_asked_for_again_by_half() -> None:
+    lone = downloading()
+    for _ in range(6):
+        lone.run(2_200)
+        lone.ask_begin(5)
+        lone.fetch_response(snapshot_id=AT_100)
+    sends = [send.request for send in every(lone.effects, fx.Send)]
+    sizes = [request.max_bytes for request in sends if isinstance(request, m.FetchSnapshotRequest)]
+    assert len(sizes) > 9
+    assert sizes == [max(4 << 10, 1 << 20 >> n) for n in range(len(sizes))]
+    for position in range(16):
+        lone.piece(b"x", size_bytes=100)
+        lone.written(AT_100, position + 1)
+    assert lone.asked(2, m.FetchSnapshotRequest).request.max_bytes == 8 << 10  # type: ignore[union-attr]
+
+
+def test_a_broken_connection_costs_one_piece() -> None:
+    lone = downloading()
+    lone.piece(b"0123456")
+    lone.written(AT_100, 7)
+    send = lone.asked(2, m.FetchSnapshotRequest)
+    assert send is not None
+    lone.feed(ev.RequestFailed(2, send.correlation_id, "no connection"))
+    lone.run(100)
+    again = lone.asked(2, m.FetchSnapshotRequest)
+    assert again is not None
+    assert again.request == send.request, "the same piece, of the same size"
+
+
+def test_a_disk_that_refuses_is_an_alarm_until_a_snapshot_is_there() -> None:
+    lone = downloading()
+    lone.piece(b"0123456")
+    effects = lone.written(AT_100, 7, problem="no space left on device")
+    (alarm,) = every(effects, fx.Alarmed)
+    assert alarm.name == "snapshot_not_received"
+    assert "no space left" in alarm.text
+    lone.run(1_500)
+    lone.fetch_response(snapshot_id=AT_100)
+    lone.piece(b"0123456789")
+    effects = lone.written(AT_100, 10, is_whole=True)
+    assert installed(effects) == [AT_100]
+    assert [cleared.name for cleared in every(effects, fx.AlarmCleared)] == ["snapshot_not_received"]
+
+
+def test_a_newer_snapshot_takes_the_place_of_the_one_that_was_begun() -> None:
+    """KAFKA-13078: the former one is what must be closed."""
+    lone = downloading()
+    lone.piece(b"0123456")
+    lone.written(AT_100, 7)
+    lone.run(2_200)
+    lone.ask_begin(5)
+    effects = lone.fetch_response(snapshot_id=AT_200)
+    assert every(effects, fx.DropSnapshot) == [fx.DropSnapshot(AT_100)]
+    assert asked_piece(lone).snapshot_id.end_offset == 200  # type: ignore[union-attr]
+    effects = lone.written(AT_100, 10)
+    assert not installed(effects), "a late word of the former one"
+    lone.piece(b"0123456789")
+    assert installed(lone.written(AT_200, 10, is_whole=True)) == [AT_200]
+
+
+def test_a_leader_that_has_the_log_after_all_ends_the_download() -> None:
+    lone = downloading()
+    lone.piece(b"0123456")
+    lone.written(AT_100, 7)
+    lone.run(2_200)
+    lone.ask_begin(5)
+    effects = lone.fetch_response(encode_batch(3, 5, 0, [b"next"]), high_watermark=-1)
+    assert every(effects, fx.DropSnapshot) == [fx.DropSnapshot(AT_100)]
+    assert every(effects, fx.Append)
+
+
+@covers("LSN-16", "SIMX-13")
+def test_one_that_leads_loads_nothing() -> None:
+    lone = downloading()
+    lone.piece(b"0123456789")
+    lone.run(2_200)
+    lone.vote_response(3, granted=True)
+    lone.vote_response(3, granted=True)
+    assert lone.raft_node.is_leader
+    assert every(lone.effects, fx.DropSnapshot) == [fx.DropSnapshot(AT_100)]
+    effects = lone.written(AT_100, 10, is_whole=True)
+    assert not installed(effects)
+    assert not every(effects, fx.LoadSnapshot)
+    assert lone.raft_node.log.end_offset == 4
+
+
+# --- who loads ----------------------------------------------------------------------------------------------
+
+
+@covers("D-06")
+def test_one_with_lost_records_loads_a_snapshot_and_has_still_forgotten_what_it_promised() -> None:
+    lone = follower(health=StateHealth(damage=("batch 2 is rotten",)))
+    lone.fetch_response()  # to what only asks for the epoch
+    lone.fetch_response(snapshot_id=AT_100)
+    send = lone.asked(2, m.FetchSnapshotRequest)
+    assert send is not None
+    assert send.request.replica_id == -1, "not counted"  # type: ignore[union-attr]
+    lone.piece(b"0123456789")
+    effects = lone.written(AT_100, 10, is_whole=True)
+    assert installed(effects) == [AT_100]
+    (health,) = every(effects, fx.RememberStateHealth)
+    assert (health.health, list(health.reasons)) == (HealthKind.AMNESIA, ["batch 2 is rotten"])
+    assert not lone.raft_node.is_whole
+    assert lone.raft_node.damage == ()
+
+
+def test_an_observer_loads_one_too() -> None:
+    lone = downloading(voters=(2, 3, 4), epochs=())
+    assert lone.asked(2, m.FetchSnapshotRequest).request.replica_id == 1  # type: ignore[union-attr]
+    lone.piece(b"0123456789")
+    assert installed(lone.written(AT_100, 10, is_whole=True)) == [AT_100]
+
+
+def test_an_observer_whose_leader_falls_silent_looks_for_another_and_goes_on_there() -> None:
+    lone = downloading(voters=(2, 3, 4), epochs=())
+    lone.piece(b"0123456")
+    lone.written(AT_100, 7)
+    lone.run(4_100)
+    (asked,) = lone.fetching()
+    lone.fetch_response(of=asked, error=ErrorCode.FENCED_LEADER_EPOCH, leader_and_epoch=LeaderAndEpoch(6, 4))
+    lone.fetch_response(of=4, snapshot_id=AT_100)
+    assert asked_piece(lone, of=4).position == 7  # type: ignore[union-attr]
+
+
+@covers("LOG-10", "FREQ-16")
+def test_a_log_that_differs_from_its_snapshot_on_is_cut_to_there_and_no_further() -> None:
+    """The log begins at 100, behind epoch 4; its records are of epoch 6, and the leader knows no epoch 6."""
+    lone = Lone(
+        election=Election(7, 2), epochs=(6, 6, 6), start_offset=100, snapshots=[AT_100], connected=(2, 3)
+    )
+    effects = lone.fetch_response(diverging=OffsetAndEpoch(120, 5))
+    assert [effect.end_offset for effect in every(effects, fx.Truncate)] == [100]
+    send = lone.asked(2, m.FetchRequest)
+    assert send is not None
+    fetch = send.request.topics[0].partitions[0]  # type: ignore[union-attr]
+    assert (fetch.fetch_offset, fetch.last_fetched_epoch) == (100, 4)
+    effects = lone.fetch_response(diverging=OffsetAndEpoch(100, 3))
+    assert [alarm.name for alarm in every(effects, fx.Alarmed)] == ["diverged_below_high_watermark"]
