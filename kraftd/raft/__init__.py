@@ -23,13 +23,14 @@ is all that other packages use. A module imports from its own line and from thos
     peers  rejoin                          who each id belongs to; whether we may vote
     accumulator  reads  request_manager    appends, linearizable reads and requests under way
     epoch_states                           the states as values, and the table of transitions
-    snapshot_points                        where in the log snapshots are made, and who writes one when
+    snapshot_points  retention             where in the log snapshots are made; at which of them it begins
     events  effects  timing  voters        the values that go in and out; configuration; who votes (one owner)
 """
 
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX, SNAPSHOT_CHUNK_BYTES, TAIL_BYTES_MAX
 from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
+from kraftd.raft.retention import KeptSnapshot, Retention, choose_start
 from kraftd.raft.snapshot_points import SnapshotPoint, SnapshotPoints, write_delay_ms
 from kraftd.raft.status import ROLES, PeerStatus, QuorumStatus
 from kraftd.raft.timing import MIN_LEADER_MS, RandomSource, Timing
@@ -39,11 +40,13 @@ __all__ = [
     "FETCH_BYTES_MAX",
     "MIN_LEADER_MS",
     "ROLES",
+    "KeptSnapshot",
     "OpenedLog",
     "PeerStatus",
     "QuorumStatus",
     "RaftNode",
     "RandomSource",
+    "Retention",
     "SNAPSHOT_CHUNK_BYTES",
     "TAIL_BYTES_MAX",
     "SnapshotPoint",
@@ -52,5 +55,6 @@ __all__ = [
     "Timing",
     "Voter",
     "VoterSet",
+    "choose_start",
     "write_delay_ms",
 ]

@@ -97,7 +97,7 @@ LOG = (
     row("qs-unknown-version", "KAFKA-15412", "qs-unknown-version"),
     star("vote-directory-forgotten", "KAFKA-16526", waits=VOTERS),
     row("double-open", "KAFKA-14557", "double-open"),
-    star("retention-hole", "KAFKA-14238", waits=SNAPSHOTS),
+    star("retention-hole", "KAFKA-14238", "retention-hole"),
     star("start-without-snapshot", "KAFKA-14240", "start-without-snapshot"),
     row("offset-prediction", "KAFKA-15213", "offset-prediction"),
     star("io-task-death", "KAFKA-14644", "io-task-death"),

@@ -10,6 +10,7 @@ from tests.sabotage.corpus.fold import FOLD
 from tests.sabotage.corpus.independent import INDEPENDENT
 from tests.sabotage.corpus.kafka_wire import KAFKA_WIRE
 from tests.sabotage.corpus.listings import LISTINGS
+from tests.sabotage.corpus.log_front import LOG_FRONT
 from tests.sabotage.corpus.overlooked import OVERLOOKED
 from tests.sabotage.corpus.partitions import PARTITIONS
 from tests.sabotage.corpus.processes import PROCESSES
@@ -30,6 +31,7 @@ MUTANTS = (
     *PROMISES,
     *STORAGE,
     *SNAPSHOTS,
+    *LOG_FRONT,
     *PROCESSES,
     *FILES,
     *FOLD,

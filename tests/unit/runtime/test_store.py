@@ -18,7 +18,7 @@ from kraftd.runtime.store import RECOVERY_POINT_INTERVAL_MS, DirectoryStore
 from kraftd.runtime.worker import Worker
 from kraftd.storage import Disk, NodeDirectory, OsFileSystem, format_directory
 from kraftd.storage.sidecar import read_sidecar
-from kraftd.types import Now, uuid_text
+from kraftd.types import Now, OffsetAndEpoch, uuid_text
 
 
 class SlowDisk(OsFileSystem):
@@ -265,3 +265,22 @@ async def test_what_is_committed_is_written_down_with_the_flushes(world: World) 
     state = read_sidecar(Disk(world.disk), world.directory.path / "kraftd.state").state
     assert state is not None
     assert state.high_watermark == 1
+
+
+@pytest.mark.covers("D-22")
+async def test_a_cold_read_holds_its_files_until_it_has_ended(world: World) -> None:
+    """The log is cut meanwhile, and what was cut is removed: the read has it all the same."""
+    log = world.directory.log
+    for base in range(4):
+        world.append(base)
+        log.roll_at(1)
+    log.flush()
+    reads: list[bytes] = []
+    world.store.read_cold(0, 1 << 20, reads.append)
+    log.cut_front(OffsetAndEpoch(3, 1))
+    assert world.directory.take_removal().handles == ()
+    world.workers[1].drain()
+    assert reads == [encode_batch(0, 1, 1, [b"value"])]
+    removal = world.directory.take_removal()
+    assert len(removal.handles) == 3
+    assert removal.run() == ()
