@@ -68,7 +68,7 @@ class CommittedStays(Invariant):
     no node that holds it ever truncates it, whether it knows it to be committed or not.
     """
 
-    watches = (Truncate, Commit)
+    watches = (Truncate, InstallSnapshot, Commit)
 
     def __init__(self) -> None:
         self._committed: dict[Offset, int] = {0: 0}
@@ -77,10 +77,14 @@ class CommittedStays(Invariant):
         self._leaders: set[tuple[NodeId, Epoch]] = set()
 
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
-        """Check commits and truncations."""
+        """Check commits, truncations, and snapshots in the place of the log."""
         del nodes
         if isinstance(effect, Truncate):
             self._on_truncate(node, effect.end_offset)
+        elif isinstance(effect, InstallSnapshot):
+            if effect.id.offset not in self._committed:
+                self.fail(f"{node.node_id} installs {effect.id}, which was never committed")
+            self._on_truncate(node, effect.id.offset)
         elif isinstance(effect, Commit):
             self._on_commit(node, effect.high_watermark)
 
@@ -286,7 +290,7 @@ class AcknowledgedIsDurable(Invariant):
         self._proved = (leader.node_id, epoch, offset)
 
     def _holds(self, node: NodeView, offset: Offset, digest: int | None) -> bool:
-        if node.durable_end_offset >= offset and node.digest_at(offset) == digest:
+        if node.holds(offset, digest):
             return True
         return (offset, digest) in self._lost.get(node.node_id, ())
 

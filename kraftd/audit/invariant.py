@@ -2,8 +2,8 @@
 
 The harness of the nodes fills a `NodeView` for each of them and shows it to every `Invariant`: before each
 effect is carried out, before and after each event, and whenever a state machine has applied more. The
-invariants themselves are in `elections`, `state_changes`, `liveness`, `peer_confirmation` and `agreement`;
-`invariants` holds them all.
+invariants themselves are in `elections`, `state_changes`, `liveness`, `peer_confirmation`, `agreement` and
+`snapshots`; `invariants` holds them all.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -29,7 +29,7 @@ class Violation(AssertionError):  # noqa: N818 - the word for it
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """The end of a batch in a node's log. `digest` covers everything from the log's start to there."""
+    """The end of a batch in a node's log. `digest` covers everything from offset 0 to there."""
 
     end_offset: Offset
     epoch: Epoch
@@ -44,6 +44,7 @@ class NodeView(msgspec.Struct):
     is_whole: bool
     durable_election: Election
     log: Sequence[Mark]
+    """Of one that begins above offset 0, the first mark is its start: the end of a snapshot."""
     durable_end_offset: Offset
     state: EpochState | None = None
     """None while the process is down."""
@@ -81,6 +82,14 @@ class NodeView(msgspec.Struct):
             return 0
         found = self.mark_from(offset)
         return found.digest if found is not None and found.end_offset == offset else None
+
+    def holds(self, offset: Offset, digest: int | None) -> bool:
+        """Whether it has a log of this digest up to a boundary, or a snapshot of more, which was
+        committed, so that it is the same.
+        """
+        if self.log and offset < self.log[0].end_offset:
+            return True
+        return self.durable_end_offset >= offset and self.digest_at(offset) == digest
 
 
 def is_majority(count: int, voters: int) -> bool:

@@ -5,8 +5,8 @@ out. It raises `Violation` at the first event after which it does not hold. The 
 property tests, the simulator) call an `Auditor`, which calls each invariant only with the types that it
 needs: a handful of dictionary look-ups an event.
 
-The invariants themselves: `elections`, `state_changes`, `liveness`, `peer_confirmation`, `agreement`. What
-clients saw is checked at the end: `linearizability`.
+The invariants themselves: `elections`, `state_changes`, `liveness`, `peer_confirmation`, `agreement`,
+`snapshots`. What clients saw is checked at the end: `linearizability`.
 
 Follows: Raft figure 3 and SIMX-08 to SIMX-14; D-01, D-02, D-06, D-07, D-10, D-13, D-18, D-37.
 """
@@ -44,6 +44,7 @@ from kraftd.audit.liveness import (
     PreVotesAreOfOneRound,
 )
 from kraftd.audit.peer_confirmation import UnconfirmedPeersChangeNothing
+from kraftd.audit.snapshots import InstallsOnlyForward, LeadersLoadNoSnapshot, NothingNeededIsCleaned
 from kraftd.audit.state_changes import (
     LeadersAreElected,
     LeadersGrantNoPreVotes,
@@ -83,6 +84,9 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     DurableStays,
     AcknowledgedIsDurable,
     StateMachinesAgree,
+    LeadersLoadNoSnapshot,
+    InstallsOnlyForward,
+    NothingNeededIsCleaned,
     UnconfirmedPeersChangeNothing,
 )
 

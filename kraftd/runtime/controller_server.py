@@ -49,6 +49,7 @@ from kraftd.raft import (
     VoterSet,
 )
 from kraftd.raft.effects import LeaderChanged, ShutdownReady, StateChanged
+from kraftd.raft.events import SnapshotTaken
 from kraftd.records.frame import decode_record
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.committed_fetches import CommittedFetches
@@ -324,6 +325,7 @@ class ControllerServer(RaftListener, NoticeLogger):
 
     def _snapshot_written(self, info: SnapshotInfo) -> None:
         self._directory.snapshots.add(info)
+        self.driver.deliver(SnapshotTaken(info.id))
         self._loader.forget_damage_below(info.id.offset)
 
     def _snapshot_loaded(self, info: SnapshotInfo) -> None:
@@ -398,6 +400,7 @@ def _raft_node_of(
             log.generation,
             tuple(log.tail(environment.tail_bytes)),
             _known_committed(directory),
+            tuple(info.id for info in directory.snapshots.infos),
         ),
         election=directory.election,
         timing=Timing(

@@ -4,7 +4,8 @@ The node is not asked: it may be wrong about what it has flushed, and that is wh
 durable once its segment's name is and no unsynced change of that file touches anything before the batch's
 end. What a disk reported as synced counts, also if it lied.
 
-Entered by `SimNode`: `append` and `truncate` when the log has done so, `end_offset` when the auditor looks.
+Entered by `SimNode`: `append`, `truncate` and `replace` when the log has done so, `end_offset` when the
+auditor looks.
 """
 
 from bisect import bisect_right
@@ -30,9 +31,9 @@ class _Batch(NamedTuple):
 class DurableLog:
     """The log of one open directory, from its first batch on."""
 
-    def __init__(self, fs: SimFileSystem, path: Path) -> None:
+    def __init__(self, fs: SimFileSystem, path: Path, start_offset: Offset = 0) -> None:
         self._folder = fs.directory(path / names.LOG_DIRECTORY)
-        self._end_offset: Offset = 0
+        self._end_offset = start_offset
         self._pending: deque[_Batch] = deque()
         self._sizes: dict[str, int] = {}
         """How long each segment is, by name."""
@@ -58,6 +59,16 @@ class DurableLog:
         while pending and pending[-1].end_offset > end_offset:
             pending.pop()
         self._end_offset = min(self._end_offset, end_offset)
+        self.look_at_files()
+
+    def replace(self, offset: Offset) -> None:
+        """A snapshot has taken the log's place."""
+        self._pending.clear()
+        self._end_offset = offset
+        self.look_at_files()
+
+    def look_at_files(self) -> None:
+        """Segments went, or were cut."""
         self._known_names = 0
         live = self._folder.live
         for name in list(self._sizes):

@@ -216,7 +216,7 @@ class FaultBudget:
             return
         view.forgot = False
         offset, digest = forgotten.committed
-        if view.log and (view.durable_end_offset < offset or view.digest_at(offset) != digest):
+        if view.log and not view.holds(offset, digest):
             raise Violation(
                 f"WhoCountsAgainHoldsWhatWasCommitted: {node.id} is whole with {view.durable_end_offset} "
                 f"offsets, and {offset} were committed when its disk became another one"
@@ -242,9 +242,7 @@ class FaultBudget:
         holders = [
             other
             for other in others
-            if other.id not in self.wounds
-            and other.view().durable_end_offset >= end_offset
-            and other.view().digest_at(end_offset) == digest
+            if other.id not in self.wounds and other.view().holds(end_offset, digest)
         ]
         return len(holders) > len(self._world.voters) // 2
 

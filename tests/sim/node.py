@@ -11,6 +11,7 @@ daemon's executor.
 Not here: what the others see of it (`network`), and when it is harmed (`faults`).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -29,7 +30,9 @@ from kraftd.protocol.opening import KAFKA_API_KEYS
 from kraftd.raft.effects import (
     Append,
     Commit,
+    CutLog,
     Effect,
+    InstallSnapshot,
     PersistElection,
     ShutdownReady,
     Truncate,
@@ -74,6 +77,8 @@ MANY_RECORDS = f"a batch of {MANY} records by a leader"
 WHILE_FLUSHING = "an append while a flush runs"
 WITH_UNFLUSHED_END = "an election won with an unflushed end"
 INSIDE_A_PLAN = "a leader gone in the middle of a plan"
+INSTALLED = "snapshots installed"
+CLEANED = "logs cut at a snapshot"
 
 SLOWEST_FLUSH_US = 4_000_000
 """What a flush takes at most, if its disk does not hang: a slow one on a slow disk is no slower than this."""
@@ -346,7 +351,7 @@ class SimNode:
             self._charge_disk()
         self._has_holes = bool(directory.damage)
         world.snapshots.on_opened(self)
-        self._durable = DurableLog(self.fs, DATA_PATH)
+        self._durable = DurableLog(self.fs, DATA_PATH, directory.log.start_offset)
         self.look_at_disk(self._marks_of(directory))
         workers = iter((self._begin_flush, self._begin_read, self._begin_snapshot_write))
         environment = Environment(
@@ -407,6 +412,7 @@ class SimNode:
             http=None,
             shutdown_timeout_ms=SHUTDOWN_MS,
             metrics_interval_ms=0,
+            snapshot_chunk_bytes=world.shape.snapshot_chunk_bytes,
             accumulator_bytes=world.shape.accumulator_bytes,
             unknown_keys=(),
             settings=ControllerSettings(
@@ -701,7 +707,7 @@ class SimNode:
                 self._durable.truncate(effect.end_offset)  # from here on it may be gone, also if this fails
             checked(effect)
 
-        return checked_unless_holed if kind in (Commit, Truncate) else checked
+        return checked_unless_holed if kind in (Commit, Truncate, InstallSnapshot) else checked
 
     def _checked_message(self, kind: type[Effect], handler: Callable[[Any], None]) -> Callable[[Any], None]:
         view, views = self._view, self.world.views
@@ -753,6 +759,24 @@ class SimNode:
             self._durable.truncate(end_offset)
         self._view.durable_end_offset = min(self._view.durable_end_offset, end_offset)
 
+    def installed(self, install: InstallSnapshot) -> None:
+        """A snapshot has taken the place of the log, and of any hole in it."""
+        world, offset = self.world, install.id.offset
+        digest = world.ledger.digest_at(offset)
+        assert digest is not None, "what a snapshot stands for is committed"
+        self.marks[:] = [Mark(offset, install.id.epoch, digest)]
+        self._has_holes = False
+        self._durable.replace(offset)
+        self._view.durable_end_offset = offset
+        world.statistics[INSTALLED] += 1
+
+    def cut(self, cut: CutLog) -> None:
+        """The log begins at the end of a snapshot."""
+        marks = self.marks
+        del marks[: bisect_left(marks, cut.start.offset, key=lambda mark: mark.end_offset)]
+        self._durable.look_at_files()
+        self.world.statistics[CLEANED] += 1
+
     def _durable_end(self, directory: NodeDirectory) -> Offset:
         """How much of the log would survive; of one with holes, what the node says."""
         return directory.log.flushed_offset if self._has_holes else self._durable.end_offset
@@ -767,6 +791,8 @@ class SimNode:
         digest = self.world.ledger.digest_at(offset)
         if digest is None:
             raise Violation(f"StartIsCovered: node {self.id} begins at {offset}, where nothing was committed")
+        if offset:
+            marks.append(Mark(offset, log.start_epoch, digest))
         while offset < log.end_offset:
             written = []
             for view in scan(log.read(offset, 1 << 20)):
@@ -884,6 +910,8 @@ class WatchedExecutor(EffectExecutor):
             handlers[kind] = node.checked(kind, handlers[kind])
         handlers[Append] = _then(handlers[Append], node.appended)
         handlers[Truncate] = _then(handlers[Truncate], node.truncated)
+        handlers[InstallSnapshot] = _then(handlers[InstallSnapshot], node.installed)
+        handlers[CutLog] = _then(handlers[CutLog], node.cut)
         handlers[PersistElection] = _then(handlers[PersistElection], node.persisted)
 
     def run(self, effects: Sequence[Effect]) -> None:

@@ -100,6 +100,8 @@ class Shape(msgspec.Struct):
     snapshot_bytes: int
     """What the log takes between two snapshots."""
     snapshot_interval_ms: int
+    snapshot_chunk_bytes: int
+    """What one response brings of a snapshot."""
     tail_bytes: int
     """How much of its log a node keeps at hand in memory; what is older is read from the disk."""
     fetch_bytes: int
@@ -481,6 +483,7 @@ def draw_shape(random: Random, of_snapshots: Random) -> Shape:
         segment_bytes=random.choice((1 << 30, 1 << 30, 64_000, 8_000, 2_000)) if not is_long else 64_000,
         snapshot_bytes=of_snapshots.choice((2_000, 2_000, 8_000, 8_000, 64_000, 1 << 20)) << 5 * is_long,
         snapshot_interval_ms=of_snapshots.choice((0, 0, 1_000, 20_000)),
+        snapshot_chunk_bytes=of_snapshots.choice((200, 1_000, 1_000, 1 << 20)),
         tail_bytes=random.choice((8 << 20, 20_000, 2_000)),
         fetch_bytes=random.choice((8 << 20, 8 << 20, 8 << 20, 1_000, 300)) if not is_long else 64_000,
         idle_interval_ms=random.choice((500, 2_000, 5_000, 5_000, 5_000)),

@@ -367,6 +367,50 @@ CASES: dict[str, tuple[str, list[Step]]] = {
             effect(1, vote(3)),
         ],
     ),
+    "a leader that loads a snapshot": (
+        "LeadersLoadNoSnapshot",
+        [lead(), effect(1, fx.LoadSnapshot(OffsetAndEpoch(5, 1)))],
+    ),
+    "a leader that installs one": (
+        "LeadersLoadNoSnapshot",
+        [
+            lead(),
+            effect(2, fx.Commit(5)),
+            state(high_watermark=-1, state=None),
+            state(state=LEADER),
+            effect(1, fx.InstallSnapshot(OffsetAndEpoch(5, 1), 2)),
+        ],
+    ),
+    "a snapshot of less than is known to be committed": (
+        "InstallsOnlyForward",
+        [
+            lead(),
+            effect(1, fx.Commit(5)),
+            lambda _, nodes: setattr(nodes[2], "high_watermark", 5),
+            effect(2, fx.InstallSnapshot(OffsetAndEpoch(5, 1), 2)),
+        ],
+    ),
+    "a snapshot of what was never committed": (
+        "CommittedStays",
+        [state(high_watermark=-1), effect(1, fx.InstallSnapshot(OffsetAndEpoch(9, 1), 2))],
+    ),
+    "a snapshot in the place of more than it stands for": (
+        "CommittedStays",
+        [
+            state(log=[Mark(3, 1, 33), Mark(5, 1, 77)]),
+            effect(1, fx.Commit(5)),
+            lambda _, nodes: setattr(nodes[2], "high_watermark", -1),
+            effect(2, fx.InstallSnapshot(OffsetAndEpoch(3, 1), 2)),
+        ],
+    ),
+    "a log that is cut above what is applied": (
+        "NothingNeededIsCleaned",
+        [applied(1, 3, 1), effect(1, fx.CutLog(OffsetAndEpoch(5, 1)))],
+    ),
+    "a log that is cut above what is durable": (
+        "NothingNeededIsCleaned",
+        [state(durable_end_offset=3), effect(1, fx.CutLog(OffsetAndEpoch(5, 1)))],
+    ),
     "a cut below the high watermark": ("CommittedStays", [effect(1, fx.Truncate(4, 1))]),
     "a commit within a batch": ("CommittedStays", [effect(1, fx.Commit(4))]),
     "a cut of a batch that was committed together with later ones": (
