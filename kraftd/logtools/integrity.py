@@ -11,6 +11,7 @@ inside a batch is one that was being written: that is told apart as `torn`.
 Not here: what records mean, and whether a snapshot is what the log makes up to it (`verify`).
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from kraftd.logtools.node_log import read_log
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.snapshot_reader import read_snapshot
 from kraftd.records import names
-from kraftd.types import EpochEntry, Offset
+from kraftd.types import Epoch, EpochEntry, Offset
 
 
 class FileRange(NamedTuple):
@@ -148,8 +149,7 @@ def small_file_problems(
     path = node.log_directory / names.EPOCH_CHECKPOINT
     noted = node.epochs or ()
     begin = _log_start(node, starts)
-    found = {entry.epoch: max(entry.start_offset, begin) for entry in starts}
-    known = {entry.epoch: max(entry.start_offset, begin) for entry in noted}
+    found, known = _starts_from(begin, starts), _starts_from(begin, noted)
     # A running node may have written epochs since the file was read.
     limit = min(end_offset, noted[-1].start_offset + 1) if noted else 0
     for epoch in sorted(found.keys() | known.keys()):
@@ -207,6 +207,12 @@ def missing_end(node: NodeFiles, end_offset: Offset) -> Iterator[Problem]:
             f"begins at {beyond.start_offset}"
         )
         yield in_file(node.segments[-1].path, text, kind=ProblemKind.INCOMPLETE, offset=end_offset)
+
+
+def _starts_from(begin: Offset, entries: Sequence[EpochEntry]) -> dict[Epoch, Offset]:
+    """Where the epochs begin that the log holds something of from its start on."""
+    ended = bisect_right(entries, begin, key=lambda entry: entry.start_offset) - 1
+    return {entry.epoch: max(entry.start_offset, begin) for entry in entries[max(ended, 0) :]}
 
 
 def _log_start(node: NodeFiles, starts: Sequence[EpochEntry]) -> Offset:

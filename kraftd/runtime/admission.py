@@ -2,7 +2,8 @@
 
 Entered once, between opening the directory and the first message. A log of a Kafka older than 3.3 has no
 `metadata.version`: nothing in it says which records its nodes may write, so it is for tools only. The
-first batch of any newer log sets it; a log that holds nothing yet is a new cluster's. A quorum with dynamic
+first batch of any newer log sets it, and where that was cut, a snapshot begins with it; a log that holds
+nothing yet is a new cluster's. A quorum with dynamic
 voters (`kraft.version` 1) has its voters in the log, where nothing here reads them yet: those of the
 configuration could be others, and two majorities would not have to meet.
 
@@ -24,7 +25,8 @@ from kraftd.records.messages import (
     FeatureLevelRecord,
     NoOpRecord,
 )
-from kraftd.storage.log_reader import DamagedReadError, ReaderView
+from kraftd.records.snapshot import SnapshotDecoder
+from kraftd.storage.log_reader import ReaderView
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.types import OffsetAndEpoch
 
@@ -47,7 +49,8 @@ def refuse_old_log(directory: NodeDirectory) -> None:
     Raises:
         StorageError: It is such a log.
     """
-    if not _is_old(directory.log.reader_view()):
+    is_cut = directory.log.start_offset > 0
+    if not _is_old(_snapshot_values(directory) if is_cut else _values(directory.log.reader_view())):
         return
     raise StorageError(
         f"{directory.path}: its log has no metadata.version, as those of Kafka before 3.3, and only kraftctl "
@@ -84,15 +87,15 @@ def _election_version(directory: NodeDirectory) -> int:
         return 0  # opening the directory has reported it already
 
 
-def _is_old(log: ReaderView) -> bool:
+def _is_old(values: Iterator[bytes]) -> bool:
     has_state = False
     try:
-        for value in _values(log):
+        for value in values:
             record = decode_record(value)
             if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
                 return False
             has_state = has_state or not isinstance(record, _WITHOUT_STATE)
-    except (DamagedReadError, MalformedError):
+    except (StorageError, MalformedError):
         return False  # the damage is reported elsewhere, and the damaged part may have held it
     return has_state
 
@@ -103,3 +106,19 @@ def _values(log: ReaderView) -> Iterator[bytes]:
         for batch in scan(log.read(offset, _READ_BYTES)):
             yield from batch.values()
             offset = batch.end_offset
+
+
+def _snapshot_values(directory: NodeDirectory) -> Iterator[bytes]:
+    """The records of the newest snapshot; none without one."""
+    newest = directory.snapshots.newest
+    reader = directory.snapshots.open_reader(newest.id) if newest is not None else None
+    if reader is None:
+        return
+    decoder, position = SnapshotDecoder(epoch=reader.id.epoch), 0
+    try:
+        while piece := reader.read(position, _READ_BYTES):
+            for batch in decoder.feed(piece):
+                yield from () if batch.is_control else batch.values()
+            position += len(piece)
+    finally:
+        reader.release()

@@ -22,43 +22,49 @@ class Written(NamedTuple):
 
 
 class Ledger:
-    """Every record that was committed so far, as it was found first."""
+    """Every record that was committed so far, by offset, as it was found first."""
 
     def __init__(self, directories: Mapping[int, Path]) -> None:
         self.directories = directories
-        self.committed: list[Written] = []
+        self.committed: dict[int, Written] = {}
 
     def compare(self, end_offset: int) -> None:
-        """All of them are in each log, unchanged. Those below `end_offset` are in a majority, too."""
+        """Those of them that a log reaches back to are in it, unchanged. What is below `end_offset` is in a
+        majority, too.
+        """
         logs = {node: records_of(directory) for node, directory in self.directories.items()}
-        known = len(self.committed)
         for node, log in logs.items():
-            assert log[:known] == self.committed, f"node {node}: {first_difference(log, self.committed)}"
-        longest = max(logs.values(), key=lambda log: (log[-1].epoch, len(log)))
-        holders = [log for log in logs.values() if log[:end_offset] == longest[:end_offset]]
-        assert len(longest) >= end_offset > known
+            assert not (lost := [each for each in self.committed if each > max(log)]), f"node {node}: {lost}"
+            assert not (other := differing(log, self.committed)), f"node {node}: {other}"
+        longest = max(logs.values(), key=lambda log: (log[max(log)].epoch, max(log)))
+        known = {offset: longest[offset] for offset in longest if offset < end_offset}
+        holders = [log for log in logs.values() if max(log) >= max(known) and not differing(log, known)]
+        assert max(longest) + 1 >= end_offset > max(self.committed, default=-1) + 1
         assert len(holders) > len(logs) // 2
-        self.committed = longest[:end_offset]
+        self.committed |= known
 
 
-def records_of(directory: Path) -> list[Written]:
-    """The log of a node from offset 0; its batches follow each other without a gap."""
-    found: list[Written] = []
-    for path in sorted((directory / "__cluster_metadata-0").glob("*.log")):
-        assert int(path.stem) == len(found), path
+def records_of(directory: Path) -> dict[int, Written]:
+    """The log of a node from its first segment on; its batches follow each other without a gap."""
+    found: dict[int, Written] = {}
+    paths = sorted((directory / "__cluster_metadata-0").glob("*.log"))
+    end = int(paths[0].stem)
+    for path in paths:
+        assert int(path.stem) == end, path
         for batch in scan(path.read_bytes(), path=str(path)):
-            assert batch.base_offset == len(found), path
-            found += [
-                Written(batch.epoch, batch.max_timestamp, batch.is_control, record.key, record.value)
-                for record in batch.records()
-            ]
-            assert batch.end_offset == len(found), path
+            assert batch.base_offset == end, path
+            for offset, record in enumerate(batch.records(), end):
+                found[offset] = Written(
+                    batch.epoch, batch.max_timestamp, batch.is_control, record.key, record.value
+                )
+            end = batch.end_offset
+            assert max(found) == end - 1, path
     return found
 
 
-def first_difference(log: list[Written], committed: list[Written]) -> str:
-    """Where a log and the ledger part."""
-    for offset, (one, other) in enumerate(zip(log, committed, strict=False)):
-        if one != other:
-            return f"offset {offset} is {one}, and was {other}"
-    return f"the log ends at {len(log)}, and {len(committed)} records were committed"
+def differing(log: Mapping[int, Written], committed: Mapping[int, Written]) -> str:
+    """The first record of both that differs; empty if none does."""
+    for offset in sorted(log.keys() & committed.keys()):
+        if log[offset] != committed[offset]:
+            return f"offset {offset} is {log[offset]}, and was {committed[offset]}"
+    return ""

@@ -38,10 +38,15 @@ class Nodes(Cluster):
     """
 
     def __init__(
-        self, folder: Path, directories: Mapping[int, Path], *, like: Controllers | None = None
+        self,
+        folder: Path,
+        directories: Mapping[int, Path],
+        *,
+        like: Controllers | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._like = like
-        super().__init__(folder, len(directories), directories=directories)
+        super().__init__(folder, len(directories), directories=directories, settings=settings)
 
     def configure(self, node: Node, **overrides: str) -> Path:
         """Leave Kafka's file as it is."""

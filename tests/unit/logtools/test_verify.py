@@ -251,6 +251,16 @@ def test_a_log_whose_beginning_is_gone_is_whole_with_its_snapshot(tmp_path: Path
     assert problem.endswith("begins at offset 11, and no snapshot holds the state before it")
 
 
+def test_an_epoch_that_ended_before_the_log_is_not_missed_in_its_checkpoint(tmp_path: Path):
+    """The log begins inside its first segment, which still holds the end of an older epoch."""
+    made = orders(tmp_path)
+    made.snapshot()
+    made.lead(1, 4).batch(config("2"))
+    (made.log / names.EPOCH_CHECKPOINT).write_bytes(epoch_checkpoint.encode([EpochEntry(4, 11)]))
+    verdict = judged(tmp_path)
+    assert verdict.is_whole, problems(verdict)
+
+
 def test_a_beginning_that_is_in_no_snapshot_is_missing(tmp_path: Path):
     made = orders(tmp_path)
     made.snapshot()

@@ -29,8 +29,9 @@ from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.storage.filesystem import OsFileSystem
 from kraftd.storage.formatting import format_directory
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import Election
+from kraftd.types import Election, OffsetAndEpoch
 from tests.fixtures import clusters, klog
+from tests.unit.logtools.logs import write_snapshot
 
 LEADER = [encode_control(LeaderChangeMessage(leader_id=1))]
 LEVEL = FeatureLevelRecord("metadata.version", 7)
@@ -92,6 +93,20 @@ def test_a_damaged_log_is_not_called_old(tmp_path):
     directory = NodeDirectory.open(OsFileSystem(), tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
     assert directory.damage
     refuse_old_log(directory)
+    directory.close()
+
+
+@pytest.mark.parametrize(("records", "is_old"), [([LEVEL, CONFIG], False), ([CONFIG], True)])
+def test_a_log_that_was_cut_is_as_old_as_its_snapshot(tmp_path, records, is_old):
+    """Kafka's own log, whose first batch is gone: the level stands in the snapshot that it begins with."""
+    directory = opened(tmp_path, [CONFIG])
+    snapshot_id = OffsetAndEpoch(directory.log.end_offset, 1)
+    write_snapshot(tmp_path / "__cluster_metadata-0", snapshot_id, records, 0)
+    directory.close()
+    directory = NodeDirectory.open(OsFileSystem(), tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
+    directory.cut_front(snapshot_id)
+    with pytest.raises(StorageError, match=r"metadata\.version") if is_old else contextlib.nullcontext():
+        refuse_old_log(directory)
     directory.close()
 
 
