@@ -6,11 +6,20 @@ from tests.hostile import (
     attacks_frames,
     attacks_kafka,
     attacks_known,
+    attacks_snapshots,
     attacks_work,
 )
 from tests.hostile.ground import ATTACKS, Attack
 
-MODULES = (attacks_known, attacks_costly, attacks_claims, attacks_frames, attacks_kafka, attacks_work)
+MODULES = (
+    attacks_known,
+    attacks_costly,
+    attacks_claims,
+    attacks_frames,
+    attacks_kafka,
+    attacks_work,
+    attacks_snapshots,
+)
 
 ALL: dict[str, Attack] = {
     attack.name: attack
