@@ -193,10 +193,11 @@ class DurableStays(Invariant):
     def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
         """Record truncations, and snapshots in the place of the log."""
         del nodes
+        before = self._ends.get(node.node_id, 0)
         if isinstance(effect, Truncate):
-            self._ends[node.node_id] = min(self._ends.get(node.node_id, 0), effect.end_offset)
+            self._ends[node.node_id] = min(before, effect.end_offset)
         elif isinstance(effect, InstallSnapshot):
-            self._ends[node.node_id] = effect.id.offset
+            self._ends[node.node_id] = min(before, effect.id.offset)  # a crash may leave the old log
 
     def on_node(self, node: NodeView) -> None:
         """Compare with the last end."""

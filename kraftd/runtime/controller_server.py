@@ -289,9 +289,9 @@ class ControllerServer(RaftListener, NoticeLogger):
             before=[self.server, self.apis],
             after=[self.applier, self.store, self.guard, self.snapshotter, self.committed_fetches],
         )
-        newest = self._directory.snapshots.newest
-        if newest is not None:
-            self.applier.load_snapshot(newest.id)
+        snapshots = _snapshots_of(self._directory)
+        if snapshots:
+            self.applier.load_snapshot(snapshots[-1])
 
     def make_executor(self) -> EffectExecutor:
         """The executor of the raft node's effects; a simulator watches it."""
@@ -400,7 +400,7 @@ def _raft_node_of(
             log.generation,
             tuple(log.tail(environment.tail_bytes)),
             _known_committed(directory),
-            tuple(info.id for info in directory.snapshots.infos),
+            _snapshots_of(directory),
         ),
         election=directory.election,
         timing=Timing(
@@ -427,8 +427,19 @@ def _raft_node_of(
 
 def _known_committed(directory: NodeDirectory) -> Offset:
     """Up to where the log was known to be committed before this start; -1 if nothing is known (D-23)."""
-    newest = directory.snapshots.newest
-    return max(directory.high_watermark, 0 if newest is None else newest.id.offset) or -1
+    snapshots = _snapshots_of(directory)
+    return max(directory.high_watermark, snapshots[-1].offset if snapshots else 0) or -1
+
+
+def _snapshots_of(directory: NodeDirectory) -> tuple[OffsetAndEpoch, ...]:
+    """The snapshots that the log goes on from, oldest first.
+
+    Node 3 may have applied, and written down, what others had made durable, and lost the end of its own log
+    with the power; or it crashed before it installed what it had downloaded. A snapshot behind the log's end
+    is of use once the log has reached it.
+    """
+    end_offset = directory.log.end_offset
+    return tuple(info.id for info in directory.snapshots.infos if info.id.offset <= end_offset)
 
 
 def _controller_of(config: Config, directory: NodeDirectory, advertised: Endpoint) -> QuorumController:

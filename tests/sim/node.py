@@ -171,6 +171,8 @@ class SimNode:
         self._is_flushing = False
         self._slow_turns = 1.0
         self.marks: list[Mark] = []
+        self.start_offset: Offset = 0
+        """Where the log begins, that of a process that ended too."""
         self._view = NodeView(node_id, self.is_voter, True, Election(), self.marks, 0)
         self._view.voters = world.voters
         self._view.check_quorum_ms = Timing(fetch_timeout_ms=self.timing.fetch_timeout_ms).check_quorum_ms
@@ -569,6 +571,7 @@ class SimNode:
             view.durable_end_offset = self._durable_end(self.directory)
             view.durable_election = self.directory.election
             view.is_whole = not (self.directory.damage or self.directory.amnesia)
+            self.start_offset = self.directory.log.start_offset
 
     def _watch_raft_node(self, raft_node: RaftNode) -> None:
         """See every event before the raft node does."""
@@ -765,6 +768,7 @@ class SimNode:
         digest = world.ledger.digest_at(offset)
         assert digest is not None, "what a snapshot stands for is committed"
         self.marks[:] = [Mark(offset, install.id.epoch, digest)]
+        self.start_offset = offset
         self._has_holes = False
         self._durable.replace(offset)
         self._view.durable_end_offset = offset
@@ -772,7 +776,7 @@ class SimNode:
 
     def cut(self, cut: CutLog) -> None:
         """The log begins at the end of a snapshot."""
-        marks = self.marks
+        marks, self.start_offset = self.marks, cut.start.offset
         del marks[: bisect_left(marks, cut.start.offset, key=lambda mark: mark.end_offset)]
         self._durable.look_at_files()
         self.world.statistics[CLEANED] += 1

@@ -21,7 +21,7 @@ from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.records import names
 from kraftd.records.snapshot import SnapshotDecoder
 from kraftd.storage.snapshots import SnapshotInfo
-from kraftd.types import Offset, OffsetAndEpoch
+from kraftd.types import NodeId, Offset, OffsetAndEpoch
 from tests.sim.fault_budget import DATA_PATH
 from tests.sim.ledger import Ledger
 
@@ -39,6 +39,8 @@ class SnapshotJudge:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self.hurt: set[tuple[NodeId, str]] = set()
+        """Files that were damaged, by node and name."""
         self._digests: dict[OffsetAndEpoch, bytes] = {}
         self._whole: set[tuple[OffsetAndEpoch, bytes]] = set()
         """Files that were folded once, by their digest."""
@@ -99,7 +101,8 @@ class SnapshotJudge:
             if name.endswith(names.PART):
                 raise Violation(f"PartsPromiseNothing: node {node.id} starts with {name}")
             snapshot_id = names.parse_snapshot_name(name)
-            if snapshot_id is None or node.id in node.world.fault_budget.wounds:
+            is_hurt = (node.id, name) in self.hurt or node.id in node.world.fault_budget.wounds
+            if snapshot_id is None or is_hurt:
                 continue
             data = node.fs.content(LOG_PATH / name)
             known = (snapshot_id, blake2b(data).digest())

@@ -205,7 +205,7 @@ SNAPSHOTS = (
         "sim",
         (
             "kraftd.runtime.controller_server:ControllerServer.start",
-            "if newest is not None:",
+            "if snapshots:",
             "if False:",
         ),
     ),
@@ -292,5 +292,17 @@ SNAPSHOTS = (
         "tests",
         ("kraftd.runtime.snapshotter:Snapshotter._note", "self.newest.id.offset < info.id.offset", "True"),
         where=WRITING,
+    ),
+    mutant(
+        "start-from-a-snapshot-ahead",
+        "D-23",
+        "A start restores a snapshot that the log does not reach: the records between the two are never applied.",
+        "tests",
+        (
+            "kraftd.runtime.controller_server:_snapshots_of",
+            "if info.id.offset <= end_offset",
+            "if info.id.offset >= 0",
+        ),
+        where=("tests/sim/test_snapshot_faults.py",),
     ),
 )

@@ -1,0 +1,227 @@
+"""What goes wrong with snapshots: on the disks of nodes that are down, and while one is downloaded.
+
+A damaged snapshot is to cost nothing: the one before it or the log does as well. So one is damaged only where
+that is so; who else may lose what it acknowledged is for `fault_disks`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from kraftd.records import names
+from kraftd.storage import Access
+from kraftd.types import OffsetAndEpoch
+from tests.sim.fault_base import MS, Fault, S, any_of, down_us, later, may_go_down
+from tests.sim.fault_budget import DATA_PATH
+from tests.sim.node import CrashedHere
+
+if TYPE_CHECKING:
+    from tests.sim.node import SimNode
+    from tests.sim.world import World
+
+LOG_PATH = DATA_PATH / names.LOG_DIRECTORY
+LOOK_US = 20 * MS
+NEWEST_PART = 0.7
+PATIENCE = 400
+"""How often somebody looks whether a download is under way."""
+
+
+@contextmanager
+def undisturbed(node: "SimNode") -> Iterator[None]:
+    """No fault of the disk is meant for what somebody else does to it."""
+    fault, node.disk_fault = node.disk_fault, None
+    yield
+    node.disk_fault = fault
+
+
+def snapshots_of(node: "SimNode") -> list[OffsetAndEpoch]:
+    """The ids of the snapshots on a disk, oldest first."""
+    if not node.fs.is_directory(LOG_PATH):
+        return []
+    found = [names.parse_snapshot_name(name) for name in node.fs.names(LOG_PATH) if name.endswith(_SUFFIX)]
+    return sorted((each for each in found if each is not None), key=lambda each: each.log_order)
+
+
+_SUFFIX = ".checkpoint"
+
+
+class SnapshotDamage(Fault):
+    """A snapshot changes on the disk of a node that is down for a moment; mostly the newest."""
+
+    mean_s = 12
+
+    def apply(self, world: "World") -> bool:
+        node = any_of(world, lambda node: node.is_up and may_go_down(world, node))
+        if node is None or node.id in world.fault_budget.wounds:
+            return False
+        ids = snapshots_of(node)
+        if not ids or (node.start_offset and len(ids) < 2):
+            return False
+        # The log of one that begins above 0 goes on from the snapshot that it begins at, at least.
+        may_go = ids[1:] if node.start_offset else ids
+        number = -1 if world.random.random() < NEWEST_PART else int(world.random.random() * len(may_go))
+        chosen = may_go[number]
+        node.crash(down_us=down_us(world))
+        path = LOG_PATH / names.snapshot_name(chosen)
+        if not node.fs.exists(path):
+            return False
+        world.snapshots.hurt.add((node.id, path.name))
+        self.hurt(world, node, path)
+        world.tell(node.id, "damaged", file=path.name, how=self.name)
+        return True
+
+    def hurt(self, world: "World", node: "SimNode", path: Path) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+
+class _Damaged(SnapshotDamage):
+    kind: ClassVar[str]
+
+    def hurt(self, world: "World", node: "SimNode", path: Path) -> None:
+        size_bytes = len(node.fs.durable_content(path))
+        node.fs.damage(path, self.kind, int(world.random.random() * size_bytes), world.random)
+
+
+class SnapshotBitRot(_Damaged):
+    """A bit of a snapshot flips."""
+
+    name = "bit rot in a snapshot"
+    kind = "bit_flip"
+
+
+class SnapshotCutShort(_Damaged):
+    """A snapshot ends earlier than it did, between two batches or inside one."""
+
+    name = "snapshot cut short"
+    kind = "truncation"
+
+
+class SnapshotUnreadable(_Damaged):
+    """A part of a snapshot cannot be read any more."""
+
+    name = "unreadable snapshot"
+    kind = "unreadable"
+
+
+class SnapshotLost(SnapshotDamage):
+    """A snapshot is gone."""
+
+    name = "lost snapshot"
+
+    def hurt(self, world: "World", node: "SimNode", path: Path) -> None:
+        del world
+        with undisturbed(node):
+            node.fs.unlink(path)
+            node.fs.sync_everything()
+
+
+class PartLeftOver(SnapshotDamage):
+    """What was being written, or removed, when a process ended is still there, and is anything."""
+
+    name = "left over parts of snapshots"
+
+    def hurt(self, world: "World", node: "SimNode", path: Path) -> None:
+        data = node.fs.content(path)
+        keep = int(world.random.random() * len(data))
+        with undisturbed(node):
+            for ending in (names.PART, names.DELETED):
+                handle = node.fs.open(path.with_name(path.name + ending), Access.CREATE_EMPTY)
+                node.fs.pwrite(handle, data[:keep], 0)
+                node.fs.close(handle)
+            node.fs.sync_everything()
+
+
+class DuringDownload(Fault):
+    """Something happens while a replica downloads a snapshot."""
+
+    mean_s = 10
+
+    def apply(self, world: "World") -> bool:
+        self._wait(world, PATIENCE)
+        return True
+
+    def _wait(self, world: "World", left: int) -> None:
+        loading = [
+            node for node in world.nodes.values() if node.raft_node is not None and node.raft_node.download
+        ]
+        if loading:
+            world.statistics[f"met: {self.name}"] += 1
+            self.meet(world, loading[int(world.random.random() * len(loading))])
+        elif left:
+            later(world, LOOK_US, lambda: self._wait(world, left - 1))
+
+    def meet(self, world: "World", node: "SimNode") -> None:
+        """Do it to this one."""
+        raise NotImplementedError
+
+
+class LeaderChangesDuringDownload(DuringDownload):
+    """The leader goes; the download goes on at the next one, or begins anew."""
+
+    name = "leader changes during a download"
+
+    def meet(self, world: "World", node: "SimNode") -> None:
+        del node
+        leader = any_of(world, lambda node: node.is_leader)
+        if leader is not None and may_go_down(world, leader):
+            (leader.crash if world.random.random() < 0.5 else leader.cut_power)(down_us=down_us(world))
+
+
+class SlowSnapshotLink(DuringDownload):
+    """Messages take longer than the fetch timeout for a while."""
+
+    name = "slow link during a download"
+
+    def meet(self, world: "World", node: "SimNode") -> None:
+        base_us = world.network.base_us
+        slow_us = node.timing.fetch_timeout_ms * MS
+        world.network.base_us = (slow_us, slow_us + 500 * MS)
+
+        def recover() -> None:
+            world.network.base_us = base_us
+
+        world.at(world.draw_us(1 * S, 5 * S), recover)
+
+
+class CrashInInstall(DuringDownload):
+    """The process, or the power, ends in one of the calls that put a snapshot in the log's place."""
+
+    name = "crash in an install"
+
+    def meet(self, world: "World", node: "SimNode") -> None:
+        if node.disk_fault is not None or not may_go_down(world, node):
+            return
+        calls = int(world.random.random() * 12)
+        power = world.random.random() < 0.5
+
+        def crash(operation: str, path: Path, size_bytes: int) -> int | None:
+            nonlocal calls
+            del size_bytes
+            if operation in ("rename", "sync_directory", "unlink") and path.name != names.QUORUM_STATE:
+                calls -= 1
+                if calls < 0:
+                    node.disk_fault = None
+                    world.statistics[f"crashed: {self.name}"] += 1
+                    raise CrashedHere(power=power)
+            return None
+
+        def release() -> None:
+            if node.disk_fault is crash:
+                node.disk_fault = None
+
+        node.disk_fault = crash
+        world.at(10 * S, release)
+
+
+SNAPSHOT_FAULTS: tuple[type[Fault], ...] = (
+    SnapshotBitRot,
+    SnapshotCutShort,
+    SnapshotUnreadable,
+    SnapshotLost,
+    PartLeftOver,
+    LeaderChangesDuringDownload,
+    SlowSnapshotLink,
+    CrashInInstall,
+)

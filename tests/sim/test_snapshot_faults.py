@@ -1,0 +1,51 @@
+"""Each fault of snapshots happens, and costs nothing that was promised."""
+
+import pytest
+
+from tests.sim.fault_base import MS, Fault, S
+from tests.sim.fault_disks import LostDisk
+from tests.sim.fault_snapshots import SNAPSHOT_FAULTS, DuringDownload, SnapshotDamage
+from tests.sim.node import INSTALLED
+from tests.sim.world import Options, World
+
+SHAPE = (
+    ("voters", 3),
+    ("observers", 0),
+    ("snapshot_bytes", 2_000),
+    ("snapshot_interval_ms", 0),
+    ("snapshot_chunk_bytes", 200),
+    ("events_max", 1 << 30),
+)
+HAPPENED = "happened"
+
+
+def world_of(seed: int) -> World:
+    return World(seed, Options(faults=False, changes=SHAPE, events=5_000))
+
+
+def repeat(world: World, fault: Fault, pause_us: int) -> None:
+    """Let it happen as soon as it can."""
+    if fault.apply(world):
+        world.statistics[HAPPENED] += 1
+    elif not world.is_calm:
+        world.at(pause_us, lambda: repeat(world, fault, pause_us))
+
+
+@pytest.mark.covers("D-23")
+@pytest.mark.parametrize("kind", [kind for kind in SNAPSHOT_FAULTS if issubclass(kind, SnapshotDamage)])
+def test_a_snapshot_that_is_damaged_costs_nothing(kind: type[SnapshotDamage]) -> None:
+    world = world_of(4)
+    world.at(10 * S, lambda: repeat(world, kind(), 500 * MS))
+    world.run()
+    assert world.statistics[HAPPENED] == 1
+
+
+@pytest.mark.covers("D-21")
+@pytest.mark.parametrize("kind", [kind for kind in SNAPSHOT_FAULTS if issubclass(kind, DuringDownload)])
+def test_what_happens_to_a_download_only_delays_it(kind: type[DuringDownload]) -> None:
+    world = world_of(4)
+    world.at(10 * S, lambda: repeat(world, LostDisk(), 500 * MS))
+    world.at(10 * S, lambda: repeat(world, kind(), 500 * MS))
+    world.run()
+    assert world.statistics[f"met: {kind.name}"] == 1
+    assert world.statistics[INSTALLED] >= 1
