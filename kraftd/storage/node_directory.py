@@ -30,7 +30,6 @@ from kraftd.storage.log import Log, LogConfig
 from kraftd.storage.log_start import OpenReport
 from kraftd.storage.opening import (
     FORMAT_OR_MOUNT,
-    decisive_snapshots,
     identify,
     keep_only_usable_log,
     open_sidecar,
@@ -142,8 +141,9 @@ class NodeDirectory:
             if finding.written_elsewhere:
                 record_incomplete_copy(disk, log_path, sidecar, survey.ids)
             believed = sidecar.high_watermark
-            decisive = decisive_snapshots(disk, log_path, sidecar, survey)
-            log, report = Log.open(disk, log_path, recovery_points=sidecar, config=config, snapshots=decisive)
+            log, report = Log.open(
+                disk, log_path, recovery_points=sidecar, config=config, snapshots=survey.ids
+            )
             undo.callback(log.abandon)
             removed = remove_leftovers(disk, log_path)
             if removed:
@@ -151,15 +151,14 @@ class NodeDirectory:
             elections = ElectionStore(
                 disk, log_path, sidecar, finding.checksum, version=quorum_state_version, voter_ids=voter_ids
             )
-            unused = [one for one in decisive if one not in report.snapshots]
-            infos = tuple(info for info in survey.infos if info.id not in unused)
+            infos = tuple(info for info in survey.infos if info.id in report.snapshots)
             snapshots = SnapshotFiles(disk, log_path, infos)
             self = cls(disk, path, lock, properties, sidecar, log, elections, snapshots)
             self.report = report
             self.start_id = random_uuid()
             self.warnings = (*warnings, *report.torn, *report.notes)
             self.high_watermark = min([believed, *(damage.offset for damage in report.damage)])
-            self._drop_unused(unused)
+            self._drop_unused([one for one in survey.ids if one not in report.snapshots])
             self._assess_health(finding)
             undo.pop_all()
         return self

@@ -190,18 +190,6 @@ def keep_only_usable_log(disk: Disk, log_path: Path, sidecar: Sidecar, survey: S
     return text
 
 
-def decisive_snapshots(
-    disk: Disk, log_path: Path, sidecar: Sidecar, survey: SnapshotSurvey
-) -> tuple[OffsetAndEpoch, ...]:
-    """The snapshots that decide where the log begins; none if it begins at 0, unless an installation was
-    under way: then what was flushed ends where the newest one does.
-    """
-    newest = survey.ids[-1].offset if survey.ids else 0
-    flushed = sidecar.recovery_point.offset if sidecar.recovery_point is not None else 0
-    begins_above_0 = min(_segment_bases(disk, log_path), default=0) > 0
-    return survey.ids if begins_above_0 or newest == flushed else ()
-
-
 def segments_aside(disk: Disk, log_path: Path) -> tuple[Path, ...]:
     """The segments that were set aside."""
     return tuple(log_path / name for name in disk.names(log_path) if name.endswith(names.LOG + names.ASIDE))

@@ -223,3 +223,27 @@ def test_the_high_watermark_of_the_last_start_is_known_as_far_as_it_was_flushed(
     node = open_at(tmp_path)
     assert node.high_watermark == 0
     node.close()
+
+
+@pytest.mark.covers("SNAP-22", "D-23")
+def test_one_that_is_not_of_this_log_is_not_used(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    freeze(node, 5, epoch=2)
+    freeze(node, 12)
+    node.close()
+    node = open_at(tmp_path)
+    assert (node.log.end_offset, offsets_of(node)) == (14, [12])
+    assert "0000000002.checkpoint: is not of this log, and is not used: remove the file" in node.warnings[0]
+    node.close()
+
+
+@pytest.mark.covers("D-05", "D-23")
+def test_the_power_fails_before_what_others_have_made_durable_is_durable_here(tmp_path: Path) -> None:
+    """The snapshot goes further than this node's own flushed log: it takes its place."""
+    node = used(tmp_path)
+    freeze(node, 20)
+    node.abandon()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.log.end_offset, node.damage, node.amnesia) == (20, 20, (), ())
+    assert "the snapshot at offset 20 in epoch 3 takes the place of the log" in node.warnings[0]
+    node.close()
