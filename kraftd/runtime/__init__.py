@@ -18,7 +18,7 @@ its own line and from those below it:
     guard  applier  committed_log     is the directory still ours; committed batches to the state machine
     snapshot_transfer                 pieces of snapshots sent, and received
     snapshot_loader                   the state machine restored from a snapshot, a little a turn
-    store  snapshotter                the effects that touch the disk; snapshots, a little at a time
+    store  snapshotter  log_cleaner   effects that touch the disk; snapshots, a little at a time; a small log
     driver  effect_executor           the turns of the loop; the effects of each event, in order
     config  file_limits  worker       Kafka's properties; how many connections; a thread for the disk
     raft_metrics  controller_metrics  what is measured of the quorum; of brokers and topics

@@ -41,6 +41,7 @@ from kraftd.raft import (
     OpenedLog,
     RaftNode,
     RandomSource,
+    Retention,
     SnapshotPoint,
     SnapshotPoints,
     StateHealth,
@@ -62,6 +63,7 @@ from kraftd.runtime.envelopes import Envelopes
 from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.guard import Guard
 from kraftd.runtime.kafka_apis import KafkaApis
+from kraftd.runtime.log_cleaner import LogCleaner
 from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
 from kraftd.runtime.network import QuorumNetwork
 from kraftd.runtime.node_status import SOFTWARE, NodeInfo, NodeStatus
@@ -154,6 +156,7 @@ class ControllerServer(RaftListener, NoticeLogger):
         clock_ns = environment.clock_ns
         self.snapshotter = self._make_snapshotter(clock_ns)
         self.applier = self._make_applier(clock_ns)
+        self.log_cleaner = self._make_log_cleaner()
         self.apis = ControllerApis(
             driver,
             controller,
@@ -242,6 +245,18 @@ class ControllerServer(RaftListener, NoticeLogger):
             logger=self._logger,
         )
 
+    def _make_log_cleaner(self) -> LogCleaner:
+        limits = self._config.log
+        return LogCleaner(
+            self._directory,
+            Retention(limits.retention_bytes, limits.retention_ms),
+            driver=self.driver,
+            raft_node=self.raft_node,
+            applied_offset=lambda: self.applier.applied_offset,
+            worker=self.workers[-1],
+            logger=self._logger,
+        )
+
     def _make_status(self, started_at: Now) -> NodeStatus:
         return NodeStatus(
             _info_of(self._config, self._directory, started_at),
@@ -287,7 +302,14 @@ class ControllerServer(RaftListener, NoticeLogger):
             self.raft_node,
             self.make_executor(),
             before=[self.server, self.apis],
-            after=[self.applier, self.store, self.guard, self.snapshotter, self.committed_fetches],
+            after=[
+                self.applier,
+                self.store,
+                self.guard,
+                self.snapshotter,
+                self.log_cleaner,
+                self.committed_fetches,
+            ],
         )
         snapshots = _snapshots_of(self._directory)
         if snapshots:
@@ -326,6 +348,7 @@ class ControllerServer(RaftListener, NoticeLogger):
     def _snapshot_written(self, info: SnapshotInfo) -> None:
         self._directory.snapshots.add(info)
         self.driver.deliver(SnapshotTaken(info.id))
+        self.log_cleaner.snapshot_written()
         self._loader.forget_damage_below(info.id.offset)
 
     def _snapshot_loaded(self, info: SnapshotInfo) -> None:

@@ -14,7 +14,7 @@ from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.worker import Worker
 from kraftd.storage import StorageFailure
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.storage.presence import Loss
+from kraftd.storage.presence import Loss, PresenceCheck
 from kraftd.types import NEVER_MS, Now
 
 CHECK_INTERVAL_MS = 900
@@ -53,20 +53,20 @@ class Guard(TimedTurnTask):
         if not self._is_checking and self._loss is None:
             self._is_checking = True
             check = self._directory.presence_check()
-            self._worker.submit(check.run, lambda loss: self._checked(check.generation, loss))
+            self._worker.submit(check.run, lambda loss: self._checked(check, loss))
 
     def wake_at_ms(self) -> int:
         """When the next check is due, or the end of a leader that has resigned."""
         return self._check_at_ms if self._loss is None else min(self._check_at_ms, self._end_at_ms)
 
-    def _checked(self, generation: int, loss: Loss | None) -> None:
+    def _checked(self, check: PresenceCheck, loss: Loss | None) -> None:
         self._is_checking = False
-        # A truncation removed segments while the check looked for them: that is no loss.
-        if loss is None or generation != self._directory.log.generation:
+        # A truncation or a cut removed segments while the check looked for them: that is no loss.
+        if loss is None or not self._directory.is_current(check):
             return
         if loss.is_shared or not self._raft_node.is_leader:
             raise StorageFailure(loss.text)
         self._loss = loss
         self._directory.disk.lost = loss.text
         self._end_at_ms = self._driver.now().mono_ms + RESIGN_MS
-        self._driver.deliver(LogDamaged(generation, _RESIGNING))
+        self._driver.deliver(LogDamaged(check.generation, _RESIGNING))

@@ -244,7 +244,12 @@ class NodeDirectory:
             (self._lock, self.path / names.LOCK),
             (self.log.active_file, self._sidecar.file),
             self.log.generation,
+            self.log.start_offset,
         )
+
+    def is_current(self, check: PresenceCheck) -> bool:
+        """Whether what a check looked for is still what must be there."""
+        return (check.generation, check.start_offset) == (self.log.generation, self.log.start_offset)
 
     def bootstrap_records(self) -> tuple[bytes, ...]:
         """Return the framed records that a new cluster begins with; none if there is no such file."""

@@ -16,7 +16,7 @@ from kraftd.records import names
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import FileSystem
 from kraftd.storage.sidecar import SidecarState
-from kraftd.types import OffsetAndEpoch
+from kraftd.types import Offset, OffsetAndEpoch
 
 
 class Loss(msgspec.Struct, frozen=True):
@@ -36,7 +36,13 @@ class PresenceCheck(msgspec.Struct, frozen=True):
     log: tuple[tuple[int, Path], ...]
     """The active segment and the sidecar: all that is acknowledged is written to them."""
     generation: int
-    """The generation of the log. A truncation removes segments: after one, this value is out of date."""
+    """The generation of the log. A truncation or a snapshot removes segments: after one, this value is out of
+    date.
+    """
+    start_offset: Offset
+    """Where the log begins. After a cut this value is out of date as well: what was then the active segment
+    may be gone.
+    """
 
     def run(self) -> Loss | None:
         """Return what is lost, or None.

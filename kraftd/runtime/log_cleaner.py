@@ -1,0 +1,122 @@
+"""Keeps the log small: once a minute it asks where the log is to begin, and has old files removed.
+
+A turn task. `kraftd.raft.retention` chooses the snapshot; the raft node agrees or does not (it knows what is
+downloaded from here), and its effect cuts the log. The names go at once; the files, when nobody reads them
+any more, in a worker, because freeing the blocks of a large one takes tens of milliseconds. What cannot be
+removed is told, and promises nothing.
+
+At each snapshot the log rolls if its active segment has become large: only whole segments can go.
+
+Not here: the files (`kraftd.storage`).
+Follows: Kafka's KafkaMetadataLog.maybeClean and the raft client's maybeClean (CLN-01 to CLN-07).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from kraftd.raft import KeptSnapshot, RaftNode, Retention, choose_start
+from kraftd.raft.events import CutRequested
+from kraftd.runtime.driver import Driver, TimedTurnTask
+from kraftd.runtime.observability import Logger
+from kraftd.runtime.worker import Worker
+from kraftd.storage.node_directory import NodeDirectory
+from kraftd.types import Now, Offset, OffsetAndEpoch
+
+INTERVAL_MS: Final = 60_000
+ROLL_BYTES: Final = 8 << 20
+"""How much the active segment must hold for the log to roll at a snapshot: Kafka's least size of one."""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """A cut that the raft node was asked for."""
+
+    start: OffsetAndEpoch
+    size_bytes: int
+    """Of log and snapshots before it."""
+
+
+class LogCleaner(TimedTurnTask):
+    """Cleans one node's directory."""
+
+    def __init__(
+        self,
+        directory: NodeDirectory,
+        retention: Retention,
+        *,
+        driver: Driver,
+        raft_node: RaftNode,
+        applied_offset: Callable[[], Offset],
+        worker: Worker,
+        logger: Logger,
+    ) -> None:
+        self._directory = directory
+        self._retention = retention
+        self._driver = driver
+        self._raft_node = raft_node
+        self._applied_offset = applied_offset
+        self._worker = worker
+        self._logger = logger
+        self._due_ms = 0
+        self._asked: _Asked | None = None
+
+    def run(self, now: Now) -> None:
+        """Tell of a cut that was carried out, and look for the next one if it is time."""
+        if self._asked is not None and self._directory.log.start_offset == self._asked.start.offset:
+            self._cut(self._asked)
+        if now.mono_ms < self._due_ms:
+            return
+        self._due_ms = now.mono_ms + INTERVAL_MS
+        self._remove()
+        start = self._choose(now)
+        self._asked = None if start is None else _Asked(start, self._size_bytes())
+        if start is not None:
+            self._driver.deliver(CutRequested(start))
+
+    def wake_at_ms(self) -> int:
+        """When it looks again."""
+        return self._due_ms
+
+    def snapshot_written(self) -> None:
+        """Let a new segment begin behind a snapshot, so that the one before can go."""
+        self._directory.log.roll_at(ROLL_BYTES)
+
+    def _choose(self, now: Now) -> OffsetAndEpoch | None:
+        log = self._directory.log
+        return choose_start(
+            [
+                KeptSnapshot(info.id, info.size_bytes, info.last_contained_timestamp_ms)
+                for info in self._directory.snapshots.infos
+            ],
+            [(base_offset, size_bytes) for base_offset, _, size_bytes in log.segment_files],
+            self._retention,
+            now.wall_ms,
+            safe_offset=min(log.flushed_offset, self._applied_offset()),
+            leased=self._raft_node.leased_snapshots(now.mono_ms),
+        )
+
+    def _cut(self, asked: _Asked) -> None:
+        self._asked = None
+        size_bytes = self._size_bytes()
+        self._logger.info(
+            "log_cleaned",
+            start_offset=asked.start.offset,
+            removed_bytes=asked.size_bytes - size_bytes,
+            size_bytes=size_bytes,
+            snapshots=len(self._directory.snapshots.infos),
+        )
+        self._remove()
+
+    def _size_bytes(self) -> int:
+        snapshots = sum(info.size_bytes for info in self._directory.snapshots.infos)
+        return self._directory.log.size_bytes + snapshots
+
+    def _remove(self) -> None:
+        removal = self._directory.take_removal()
+        if removal.handles or removal.paths:
+            self._worker.submit(removal.run, self._removed)
+
+    def _removed(self, problems: tuple[str, ...]) -> None:
+        for text in problems:
+            self._logger.warning("file_not_removed", reason=text)
