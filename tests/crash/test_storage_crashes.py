@@ -12,9 +12,9 @@ import pytest
 from kraftd.storage import Access, LogConfig, NodeDirectory, format_directory
 from kraftd.storage.disk import StorageFailure
 from kraftd.storage.sidecar import SLOT_BYTES
-from kraftd.types import Election, HealthKind, PeerIdentity, ReplicaKey
+from kraftd.types import Election, HealthKind, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests.crash.hooks import Changes, PowerCutError, calm, cut_power_before
-from tests.crash.promises import HOME, Ids, batches_in, open_home
+from tests.crash.promises import HOME, Ids, batches_in, open_home, snapshot_of
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch, run_of
 
@@ -127,6 +127,38 @@ def test_a_truncation_never_mixes_two_histories(cut_at: int) -> None:
         else:
             assert found == old[:cut_at] + new
         assert all(entry.start_offset < max(node.log.end_offset, 1) for entry in node.log.epochs)
+        node.abandon()
+
+
+@pytest.mark.covers("D-21", "D-23", "SNAP-23")
+@pytest.mark.parametrize("at", [5, 30])
+def test_an_installation_leaves_the_old_log_or_the_new_one(at: int) -> None:
+    """Over a log that holds other records behind the snapshot, and over one that it goes further than."""
+    old, snapshot_id = run_of(0, 14), OffsetAndEpoch(at, 2)
+    fs = formatted()
+    node = opened(fs)
+    node.write_election(Election(2, 2))
+    for offset, data in enumerate(old):
+        node.log.append((data,), offset, offset + 1)
+    node.close()
+
+    def scenario(fs: SimFileSystem, noted: list) -> None:
+        node = opened(fs)
+        writer = node.snapshots.writer(snapshot_id)
+        writer.append(snapshot_of(snapshot_id))
+        node.snapshots.add(writer.freeze())
+        node.install_snapshot(snapshot_id, 1)
+        noted.append("installed")
+
+    for noted, disk in after_every_cut(fs, scenario):
+        node = opened(disk)
+        assert_sound(node)
+        log = node.log
+        if noted or log.start_offset:
+            assert (log.start_offset, log.end_offset, log.last_epoch) == (at, at, 2)
+            assert [info.id for info in node.snapshots.infos] == [snapshot_id]
+        else:
+            assert [*batches_in(node)] == old
         node.abandon()
 
 

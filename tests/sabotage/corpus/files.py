@@ -78,7 +78,7 @@ FILES = (
         "tests",
         (
             "kraftd.runtime.guard:Guard._checked",
-            "if loss is None or generation != self._directory.log.generation:",
+            "if loss is None or not self._directory.is_current(check):",
             "if loss is None:",
         ),
         where=GUARD,

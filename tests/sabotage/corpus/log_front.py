@@ -5,6 +5,7 @@ from tests.sabotage.mutant import mutant
 FRONT = ("tests/unit/storage/test_log_front.py",)
 DIRECTORY = ("tests/unit/storage/test_node_snapshots.py",)
 FILES = ("tests/unit/storage/test_snapshot_files.py",)
+CLEANER = ("tests/unit/runtime/test_log_cleaner.py",)
 BOUNDS = ("tests/unit/raft/test_retention.py",)
 
 LOG_FRONT = (
@@ -23,12 +24,13 @@ LOG_FRONT = (
         "cut-takes-its-snapshot",
         "D-22",
         "With the front of the log goes the snapshot that holds it.",
-        "crash",
+        "tests",
         (
             "kraftd.storage.node_directory:NodeDirectory._remove_snapshots_before",
             "if info.id.log_order < snapshot_id.log_order:",
             "if info.id.log_order <= snapshot_id.log_order:",
         ),
+        where=DIRECTORY,
     ),
     mutant(
         "cut-past-flushed",
@@ -117,6 +119,30 @@ LOG_FRONT = (
         where=("tests/unit/runtime/test_store.py",),
     ),
     mutant(
+        "removed-files-are-kept",
+        "CLN-06",
+        "What was let go stays under its other name, and the disk fills.",
+        "tests",
+        (
+            "kraftd.runtime.log_cleaner:LogCleaner._remove",
+            "if removal.handles or removal.paths:",
+            "if False:",
+        ),
+        where=CLEANER,
+    ),
+    mutant(
+        "cleaned-behind-a-slow-applier",
+        "CLN-05",
+        "What is flushed is cut, be it applied or not.",
+        "tests",
+        (
+            "kraftd.runtime.log_cleaner:LogCleaner._choose",
+            "min(log.flushed_offset, self._applied_offset())",
+            "log.flushed_offset",
+        ),
+        where=CLEANER,
+    ),
+    mutant(
         "epoch-lost-with-the-front",
         "CLN-08",
         "The epoch that began before the log's new start is forgotten.",
@@ -132,11 +158,14 @@ LOG_FRONT = (
         "hint-not-moved-by-install",
         "D-21",
         "A snapshot takes the log's place before what is said of its flushed offset moves: a crash makes it damage.",
-        "crash",
+        "tests",
         (
             "kraftd.storage.log:Log._empty_at",
             "self._recovery_points.move_recovery_point(snapshot)",
             "pass",
+        ),
+        where=(
+            "tests/crash/test_storage_crashes.py::test_an_installation_leaves_the_old_log_or_the_new_one",
         ),
     ),
     mutant(

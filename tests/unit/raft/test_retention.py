@@ -49,7 +49,7 @@ def test_there_may_be_no_bound() -> None:
     assert chosen(-1, -1) is None
 
 
-@pytest.mark.covers("CLN-02")
+@pytest.mark.covers("CLN-02", "CLN-09")
 @pytest.mark.parametrize("snapshots", [[], [snapshot(110, 4_000)]])
 def test_the_last_snapshot_stays_and_so_does_the_log(snapshots: list[KeptSnapshot]) -> None:
     assert chosen(0, 0, snapshots=snapshots) is None

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from kraftd.raft.events import LogDamaged
+from kraftd.records.batch import encode_batch
 from kraftd.runtime.guard import CHECK_INTERVAL_MS, RESIGN_MS, Guard
 from kraftd.runtime.worker import Worker
 from kraftd.storage import NodeDirectory, OsFileSystem, StorageFailure, format_directory
-from kraftd.types import Now, uuid_text
+from kraftd.types import Now, OffsetAndEpoch, uuid_text
 
 
 class Mount(OsFileSystem):
@@ -134,6 +135,22 @@ async def test_a_cut_while_it_looks_is_no_loss(world: World) -> None:
     world.directory.log.truncate(0, world.directory.log.generation + 1)
     for segment in (world.directory.path / "__cluster_metadata-0").glob("*.log"):
         segment.rename(segment.with_suffix(".kept"))
+    world.mount.answers.set()
+    world.worker.drain()
+    assert world.events == []
+
+
+@pytest.mark.covers("D-22")
+async def test_nor_is_a_segment_that_was_active_when_it_began_to_look(world: World) -> None:
+    """Meanwhile the log has rolled, and was cut behind it."""
+    log = world.directory.log
+    log.append([encode_batch(0, 1, 1, [b"value"])], 0, 1)
+    world.mount.answers.clear()
+    world.guard.run(world.now())
+    log.roll_at(1)
+    log.flush()
+    log.cut_front(OffsetAndEpoch(1, 1))
+    log.take_removal().run()
     world.mount.answers.set()
     world.worker.drain()
     assert world.events == []
