@@ -5,14 +5,14 @@
 topic in the order of their ids, and says when it is through: then, with nothing in between, the broker's own
 record may follow.
 
-Between two slices the image changes. Say broker 1 is being fenced: until its own record is there it is
-active, so a leader may take it back into an ISR that a slice has just taken it out of, or a new topic may be
-put on it. So a broker is not done with when its partitions were gone through once, but when a look at what it
-has now finds nothing that a decision would change.
+Between two slices the image changes. Say broker 1 loses a directory: until the record that says so is there,
+a leader may take it back into an ISR that a slice has just taken it out of. So a broker is not done with when
+its partitions were gone through once, but when a look at what it has now finds nothing that a decision would
+change.
 
 Nor does one plan undo what another does. Say broker 1 alone has 1,000 partitions, and is being fenced. Who
 looks for leaders meanwhile finds it active and would elect it, and neither would ever end. So from the first
-slice on it is elected nowhere (`Context.leaving`).
+slice on it is elected nowhere, and enters no ISR (`partition_rules`).
 
 What fails in one partition leaves out that one: it is told in `failures`, and the rest goes on.
 
@@ -101,7 +101,7 @@ class PartitionChanges:
     def next(self, context: Context, limit: int) -> tuple[list[PartitionChangeRecord], bool]:
         """The next records, at most `limit`, and whether there will be none after them."""
         topics, event = context.image[TOPICS], self._event
-        rules = PartitionRules(context, without={*event.without, *context.leaving}, also=event.also)
+        rules = PartitionRules(context, without=event.without, also=event.also)
         records: list[PartitionChangeRecord] = []
         looks = LOOKED_AT_A_RECORD * limit
         for topic_id, partition_id in self._passes(topics, event.list(topics)):

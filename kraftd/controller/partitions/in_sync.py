@@ -4,10 +4,10 @@ Each partition of a request is checked by itself, in the order of `CHECKS`; what
 that `partition_change_builder` makes of it (`request_plan`). Between the slices of a long request others are
 decided.
 
-Two checks keep what is lost from coming back. A broker that is fenced or shutting down does not enter an ISR
-(KIP-841), nor does another incarnation than the one that the leader has seen catching up: it may have lost
-its records (KIP-903). And a leader that is ahead of this controller is not told that it is wrong: this
-controller is not the active one any more, whatever it believes (KAFKA-14154).
+Two checks keep what is lost from coming back. A broker that is fenced or shutting down, or about to be, does
+not enter an ISR (KIP-841), nor does another incarnation than the one that the leader has seen catching up: it
+may have lost its records (KIP-903). And a leader that is ahead of this controller is not told that it is
+wrong: this controller is not the active one any more, whatever it believes (KAFKA-14154).
 
 Follows: Kafka's alterPartition and validateAlterPartitionData.
 Differs: a recovery state without a meaning is INVALID_REQUEST for its partition; in Kafka the request fails.
@@ -20,7 +20,7 @@ from kraftd.controller.context import Context
 from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import Decided, WriteOperation
 from kraftd.controller.partitions.partition_change_builder import RECOVERED, RECOVERING, Target
-from kraftd.controller.partitions.partition_rules import PartitionRules, is_active
+from kraftd.controller.partitions.partition_rules import PartitionRules, active_brokers
 from kraftd.controller.partitions.request_plan import Asked, Decide, Outcome, RequestPlan
 from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.errors import ErrorCode
@@ -142,11 +142,7 @@ class _Decision:
         self._has_epochs = context.version >= _EPOCHS_SINCE
         self._topics = context.image[TOPICS]
         self._rules = PartitionRules(context)
-        self._active = {
-            broker_id: broker.broker_epoch
-            for broker_id, broker in context.image[BROKERS].items()
-            if is_active(broker)
-        }
+        self._active = active_brokers(context)
 
     def of(self, asked: Asked[AlterPartitionRequestPartitionData]) -> Outcome[_Told]:
         """What the leader of a partition is told, and the change if there is one."""

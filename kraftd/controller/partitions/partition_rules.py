@@ -7,6 +7,11 @@ A broker may lead if it is registered, neither fenced nor shutting down, and the
 online. A decision about a broker that comes or goes is made before the record that says so is there, so
 whoever makes it says who is not to be accepted (`without`), and who is although it is still fenced (`also`).
 
+Nor may one lead, or enter an ISR, that a plan is taking out of all it leads (`Context.leaving`). Say broker 1
+is being fenced in slices, because this controller stood still and has not heard of it, and follows broker 2
+all the time. The image calls it active until the last slice: broker 2 would bring it back as fast as the
+slices take it out, and neither would end. Kafka fences in one step, and refuses from then on.
+
 Follows: Kafka's LeaderAcceptor, and the configs that ReplicationControlManager looks up.
 Differs: who is unfenced while it is shutting down leads nothing; in Kafka it is elected once more.
 """
@@ -55,7 +60,7 @@ class PartitionRules:
     ) -> None:
         self._image = context.image
         self._configs = BrokerConfigs(context.image, context.settings)
-        self._without = without
+        self._without = context.leaving.union(without)
         self._also = also
         self._topics: dict[Uuid, TopicRules] = {}
         self._brokers: dict[NodeId, RegisterBrokerRecord | None] = {}
@@ -123,8 +128,17 @@ class PartitionRules:
 
 
 def is_active(broker: RegisterBrokerRecord) -> bool:
-    """Whether a broker may lead and be in sync."""
+    """Whether a broker may lead and be in sync, as the image has it."""
     return not (broker.fenced or broker.in_controlled_shutdown)
+
+
+def active_brokers(context: Context) -> dict[NodeId, int]:
+    """The brokers that may be in sync in what is decided now, each with its epoch."""
+    return {
+        broker.broker_id: broker.broker_epoch
+        for broker in context.image[BROKERS].values()
+        if is_active(broker) and broker.broker_id not in context.leaving
+    }
 
 
 def has_online_directory(broker: RegisterBrokerRecord, directory: Uuid) -> bool:

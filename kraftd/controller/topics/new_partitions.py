@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Final
 
 from kraftd.controller.context import Context
-from kraftd.controller.partitions.partition_rules import default_directory, is_active
+from kraftd.controller.partitions.partition_rules import active_brokers, default_directory
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.topics.java_random import JavaRandom
 from kraftd.controller.topics.placement import StripedReplicaPlacer, usable_brokers
@@ -39,7 +39,8 @@ class NewPartitions:
         self._image = context.image
         self._random = JavaRandom(placement_seed(context))
         self._has_directories = context.image.metadata_version >= DIRECTORIES_SINCE
-        self._active = {broker.broker_id for broker in self._image[BROKERS].values() if is_active(broker)}
+        self._leaving = context.leaving
+        self._active = active_brokers(context).keys()
         self._directories: dict[NodeId, Uuid] = {}
 
     def placed(self, partitions: int, replicas: int) -> list[Replicas]:
@@ -48,7 +49,7 @@ class NewPartitions:
         Raises:
             RefusedError: INVALID_REPLICATION_FACTOR, if there are not enough of them.
         """
-        placer = StripedReplicaPlacer(self._random, usable_brokers(self._image))
+        placer = StripedReplicaPlacer(self._random, usable_brokers(self._image, self._leaving))
         placer.check(replicas)
         return [placer.place(replicas) for _ in range(partitions)]
 

@@ -12,7 +12,7 @@ shutting down, or all of whose directories are cordoned, gets nothing.
 Follows: Kafka's StripedReplicaPlacer; with the same random numbers it places the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -45,10 +45,10 @@ class UsableBroker(msgspec.Struct, frozen=True):
     is_fenced: bool
 
 
-def usable_brokers(image: MetadataImage) -> list[UsableBroker]:
-    """The brokers that can take replicas, by id."""
+def usable_brokers(image: MetadataImage, leaving: Collection[NodeId] = ()) -> list[UsableBroker]:
+    """The brokers that can take replicas, by id. Who is leaving (`Context.leaving`) counts as fenced."""
     return [
-        UsableBroker(broker.broker_id, broker.rack, broker.fenced)
+        UsableBroker(broker.broker_id, broker.rack, broker.fenced or broker.broker_id in leaving)
         for broker in image[BROKERS].values()
         if not _is_shutting_down(broker) and _has_uncordoned_directory(broker)
     ]

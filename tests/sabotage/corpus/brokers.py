@@ -65,11 +65,23 @@ BROKERS = (
         "An election gives back to a broker what the slice of its fencing has just taken, and neither ends.",
         "tests",
         (
-            "kraftd.controller.partitions.broker_changes:PartitionChanges.next",
-            "without={*event.without, *context.leaving}",
-            "without=event.without",
+            "kraftd.controller.partitions.partition_rules:PartitionRules.__init__",
+            "self._without = context.leaving.union(without)",
+            "self._without = without",
         ),
         where=_ELECTIONS,
+    ),
+    mutant(
+        "in-sync-while-fenced",
+        "slices",
+        "A leader brings a broker back into the ISRs that the slices of its fencing take it out of, for ever.",
+        "tests",
+        (
+            "kraftd.controller.partitions.partition_rules:active_brokers",
+            "if is_active(broker) and broker.broker_id not in context.leaving",
+            "if is_active(broker)",
+        ),
+        where=_SILENT,
     ),
     mutant(
         "die-during-failover",

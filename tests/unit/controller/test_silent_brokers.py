@@ -7,8 +7,17 @@ from kraftd.controller import timers
 from kraftd.controller.brokers import staged_plan
 from kraftd.controller.partitions.broker_changes import PartitionChanges
 from kraftd.errors import ErrorCode
-from kraftd.protocol.messages import BrokerHeartbeatRequest
-from kraftd.records.messages import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from kraftd.protocol.messages import (
+    AlterPartitionRequest,
+    AlterPartitionRequestBrokerState,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerHeartbeatRequest,
+    CreateTopicsRequest,
+    CreateTopicsRequestCreatableReplicaAssignment,
+    CreateTopicsRequestCreatableTopic,
+)
+from kraftd.records.messages import BrokerRegistrationChangeRecord, PartitionChangeRecord, PartitionRecord
 from kraftd.types import NEVER_MS
 from tests.unit.controller.broker_world import SESSION_MS, BrokerWorld, registration
 
@@ -118,6 +127,82 @@ def test_fencing_goes_slice_by_slice_and_the_brokers_own_record_is_the_last(worl
     assert len(changes) == 10
     assert max(sizes) <= 4
     assert world.answers[caller].is_fenced
+
+
+def back_in_sync(world, topic, leader, member):
+    """The leader of ten partitions proposes a member for the ISR of each where it is missing."""
+
+    def state(broker_id):
+        return AlterPartitionRequestBrokerState(broker_id, world.broker(broker_id).broker_epoch)
+
+    missing = [
+        partition
+        for partition in (world.partition(topic, number) for number in range(10))
+        if member not in partition.isr
+    ]
+    proposals = tuple(
+        AlterPartitionRequestPartitionData(
+            partition_index=partition.partition_id,
+            leader_epoch=partition.leader_epoch,
+            new_isr_with_epochs=(state(leader), state(member)),
+            partition_epoch=partition.partition_epoch,
+        )
+        for partition in missing
+    )
+    topics = (AlterPartitionRequestTopicData(topic, proposals),)
+    return AlterPartitionRequest(leader, world.broker(leader).broker_epoch, topics)
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_who_is_being_fenced_is_taken_back_into_no_isr_meanwhile(world):
+    """Broker 5 was silent, since the controller itself stood still, and fetches from broker 6 all the time.
+    Until its own record it is active: 6 would bring it back into every ISR that a slice has just taken it out
+    of, and neither would end.
+    """
+    world.up(5, 6)
+    topic = world.topic(1, *[(6, 5)] * 10)
+    epoch = world.broker(5).broker_epoch
+    fence = world.send(BrokerHeartbeatRequest(5, epoch, 1 << 40, want_fence=True), 2)
+    for _ in range(20):
+        world.commit()
+        asked = world.send(back_in_sync(world, topic, leader=6, member=5), 3)
+        world.slice()
+        world.commit()
+        told = {one.error_code for one in world.answers[asked].topics[0].partitions}
+        assert told <= {ErrorCode.INELIGIBLE_REPLICA}
+    assert world.answers[fence].is_fenced
+    assert {tuple(world.partition(topic, number).isr) for number in range(10)} == {(6,)}
+    assert len(world.records(PartitionChangeRecord)) == 10
+    assert not world.beat(5).is_fenced
+    world.ask(back_in_sync(world, topic, leader=6, member=5), 3)
+    assert {tuple(world.partition(topic, number).isr) for number in range(10)} == {(6, 5)}
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_who_is_being_fenced_leads_no_new_partition_meanwhile(world):
+    world.up(5, 6)
+    many(world)
+    epoch = world.broker(5).broker_epoch
+    fence = world.send(BrokerHeartbeatRequest(5, epoch, 1 << 40, want_fence=True), 2)
+    by_hand = tuple(
+        CreateTopicsRequestCreatableReplicaAssignment(number, replicas)
+        for number, replicas in enumerate(((5, 6), (6, 5)))
+    )
+    new = [
+        CreateTopicsRequestCreatableTopic("chosen", -1, -1, assignments=by_hand),
+        CreateTopicsRequestCreatableTopic("placed", 5, 2),
+        CreateTopicsRequestCreatableTopic(
+            "only", -1, -1, assignments=(CreateTopicsRequestCreatableReplicaAssignment(0, (5,)),)
+        ),
+    ]
+    at = len(world.log)
+    created = world.send(CreateTopicsRequest(tuple(new)), 7)
+    world.commit()
+    assert fence not in world.answers
+    codes = {topic.name: topic.error_code for topic in world.answers[created].topics}
+    assert codes == {"chosen": 0, "placed": 0, "only": ErrorCode.INVALID_REPLICA_ASSIGNMENT}
+    made = [record for record in world.log[at:] if isinstance(record, PartitionRecord)]
+    assert {(record.leader, tuple(record.isr)) for record in made} == {(6, (6,))}
 
 
 @pytest.mark.usefixtures("small_slices")
