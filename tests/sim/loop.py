@@ -180,6 +180,10 @@ class SimLoop:
         self._random = random.random if random is not None else None
         self._ready: deque[Timer] = deque()
         self._arrived: list[tuple[Callable[[Any], None], Any]] = []
+        self._taking = self._arrived
+        """What arrived before the current iteration."""
+        self._due: list[Timer] = []
+        """The timers of the current iteration."""
         self._timers: list[tuple[int, int, Timer]] = []
         self._age = 0
         self._wake_us = NEVER_US
@@ -291,16 +295,14 @@ class SimLoop:
             self._schedule_next()
 
     def close(self) -> None:
-        """The process is gone; nothing of it runs again."""
+        """The process is gone; nothing of it runs again, not even the rest of an iteration that ended it."""
         self.is_closed = True
         tasks, self._tasks = self._tasks, {}
-        self._ready.clear()
-        self._arrived.clear()
-        self._timers.clear()
         for task in tasks.values():
             if not task.done():
                 task.get_coro().close()  # type: ignore[union-attr]
-        self._ready.clear()
+        for waiting in (self._ready, self._arrived, self._taking, self._due, self._timers):
+            waiting.clear()
 
     def _add_timer(self, when_us: int, callback: Callable[..., object], args: tuple[Any, ...]) -> Timer:
         timer = Timer(when_us, callback, args)
@@ -374,10 +376,12 @@ class SimLoop:
         now_us = self.clock.mono_us()
         self.woken_by_timer = not (ready or arrived)
         while True:
-            self._arrived = []
-            due = self._take_due(now_us) if timers and timers[0][0] <= now_us else ()
+            self._taking, self._arrived = arrived, []
+            self._due = due = self._take_due(now_us) if timers and timers[0][0] <= now_us else []
             if ready:
                 for _ in range(len(ready)):
+                    if self.is_closed:
+                        return
                     handle = ready.popleft()
                     if not handle.is_cancelled:
                         handle.callback(*handle.args)
@@ -387,7 +391,9 @@ class SimLoop:
                 if not timer.is_cancelled:
                     timer.callback(*timer.args)
             arrived = self._arrived
-            if not (ready or arrived) or self.busy_until_us > self._scheduler.now_us + LONG_US:
+            if not (ready or arrived) or self.is_closed:
+                return
+            if self.busy_until_us > self._scheduler.now_us + LONG_US:
                 return  # the rest has to wait for what took long
 
     def _take_due(self, now_us: int) -> list[Timer]:

@@ -145,6 +145,30 @@ def test_a_closed_process_does_nothing_more() -> None:
     assert it.run() == []
 
 
+@pytest.mark.parametrize("ended_by", ["ready", "socket", "timer"])
+def test_a_process_that_ends_itself_does_not_even_finish_its_turn(ended_by: str) -> None:
+    """A broker is stopped while a timer of its registration is due: were that to run, the next process would
+    find a registration under way, and never begin its own.
+    """
+    it = Setting()
+
+    def happens(what: str) -> None:
+        it.see(what)
+        if what == ended_by:
+            it.loop.close()
+            it.loop.call_soon(it.see, "later")
+
+    it.loop.pause()
+    for _ in range(2):
+        it.loop.call_soon(happens, "ready")
+        it.loop.arrive(happens, "socket")
+        it.loop.call_later(0.001, happens, "timer")
+    it.scheduler.at_us(5_000, lambda _: it.loop.resume())
+    everything = ["ready", "ready", "socket", "socket", "timer", "timer"]
+    assert it.run() == everything[: everything.index(ended_by) + 1]
+    assert it.errors == []
+
+
 def worker_of(it: Setting, duration_us: int) -> SimWorker:
     def begin(job: object) -> tuple[object, int]:
         it.see("begin")
