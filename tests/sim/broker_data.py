@@ -64,11 +64,21 @@ class Acknowledged:
     def __init__(self) -> None:
         self._promised: dict[PartitionKey, list[tuple[Message, int]]] = {}
         """Each with the leader epoch in which it was acknowledged."""
+        self._begun_anew: dict[PartitionKey, int] = {}
+        """The leader epoch in which a partition last began with what its leader had of it, and no more: one
+        that was elected uncleanly, or that an operator took the disk of.
+        """
         self._replaced: dict[PartitionKey, set[NodeId]] = {}
         """Brokers whose replica an operator took the disk of, since they were last in sync."""
 
     def promise(self, key: PartitionKey, leader: Data, end: int, leader_epoch: int) -> None:
-        """All messages of a leader up to an end are acknowledged."""
+        """All messages of a leader up to an end are acknowledged.
+
+        Nobody need keep what a leader promises that does not know yet of an unclean election: broker 1 alone
+        was in sync, was fenced, and could still hear producers when broker 2 was elected uncleanly.
+        """
+        if leader_epoch < self._begun_anew.get(key, 0):
+            return
         promised = self._promised.setdefault(key, [])
         if len(promised) < end:
             promised += [(message, leader_epoch) for message in leader.of(key)[len(promised) : end]]
@@ -77,6 +87,7 @@ class Acknowledged:
         """A topic is deleted."""
         for key in [key for key in self._promised if key[0] == topic_id]:
             del self._promised[key]
+            self._begun_anew.pop(key, None)
 
     def replaced(self, broker_id: NodeId, keys: Iterable[PartitionKey]) -> None:
         """An operator put in an empty disk for one with these replicas: the log cannot tell."""
@@ -100,15 +111,15 @@ class Acknowledged:
         promised, messages = self._promised.get(key, []), data.of(key)
         before = [message for message, epoch in promised if epoch < leader_epoch]
         kept = _common(before, messages)
-        if kept == len(before):
-            return
-        if is_clean and leader not in self._replaced.get(key, ()):
+        is_whole = kept == len(before)
+        if not is_whole and is_clean and leader not in self._replaced.get(key, ()):
             text = f"{leader} leads {key[0].hex()[-8:]}-{key[1]} in epoch {leader_epoch} with {len(messages)}"
             raise Violation(
                 f"NothingAcknowledgedIsLost: {text} messages; of {len(before)} acknowledged {kept} are there"
             )
-        if len(before) == len(promised):
+        if len(before) == len(promised) and not (is_whole and is_clean):
             del promised[kept:]
+            self._begun_anew[key] = leader_epoch
 
 
 def _common(one: Sequence[Message], other: Sequence[Message]) -> int:

@@ -218,6 +218,21 @@ def test_a_leader_without_what_was_acknowledged_is_noticed_unless_it_has_to_reco
     acknowledged.led(KEY, 8, follower, 2, is_clean=True)  # what an unclean leader had not is no promise
 
 
+@pytest.mark.parametrize("kept", [1, 3])
+def test_what_a_leader_promises_that_does_not_know_of_an_unclean_election_is_no_promise(kept: int) -> None:
+    """Broker 7 alone is in sync, and cut off; broker 8 is elected uncleanly, and 7 hears producers still."""
+    cut_off, unclean, acknowledged = replicated(3)
+    del unclean.of(KEY)[kept:]
+    acknowledged.led(KEY, 8, unclean, 2, is_clean=False)
+    cut_off.write(KEY, 0)
+    acknowledged.promise(KEY, cut_off, 4, 0)
+    acknowledged.led(KEY, 9, unclean, 3, is_clean=True)
+    unclean.write(KEY, 3)
+    acknowledged.promise(KEY, unclean, kept + 1, 3)
+    with pytest.raises(Violation, match=f"of {kept + 1} acknowledged {min(kept, 3)} are there"):
+        acknowledged.led(KEY, 7, cut_off, 4, is_clean=True)
+
+
 def test_a_leader_that_is_late_owes_nothing_of_what_came_after_it() -> None:
     _, follower, acknowledged = replicated(3, leader_epoch=5)
     del follower.of(KEY)[:]
