@@ -195,8 +195,8 @@ class LogMirror:
     # --- snapshots --------------------------------------------------------------------------------------
 
     def add_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Count a snapshot that has its name from now on."""
-        if snapshot_id not in self.snapshots:
+        """Count a snapshot that has its name now, unless the log begins behind it already (SNAP-05)."""
+        if snapshot_id not in self.snapshots and snapshot_id.offset >= self.start_offset:
             self.snapshots = tuple(sorted((*self.snapshots, snapshot_id), key=lambda each: each.log_order))
 
     def forget_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
@@ -213,8 +213,7 @@ class LogMirror:
         self._values.clear()
         self.start_offset = self.end_offset = self.flushed_offset = snapshot_id.offset
         self.epochs = EpochCache()
-        self.snapshots = (snapshot_id,)
-        self._find_start_epoch()
+        self._drop_snapshots_before(snapshot_id)
         return InstallSnapshot(snapshot_id, self.generation)
 
     def cut_front(self, start: OffsetAndEpoch) -> CutLog:
@@ -223,9 +222,12 @@ class LogMirror:
         """
         self.start_offset = start.offset
         self.epochs.cut_front(start.offset, self.end_offset)
-        self.snapshots = tuple(each for each in self.snapshots if each.offset >= start.offset)
-        self._find_start_epoch()
+        self._drop_snapshots_before(start)
         return CutLog(start)
+
+    def _drop_snapshots_before(self, start: OffsetAndEpoch) -> None:
+        self.snapshots = tuple(each for each in self.snapshots if each.log_order >= start.log_order)
+        self._find_start_epoch()
 
     def _find_start_epoch(self) -> None:
         found = (each.epoch for each in self.snapshots if each.offset == self.start_offset)

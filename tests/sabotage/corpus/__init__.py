@@ -4,6 +4,7 @@ from tests.sabotage.corpus.boundary import BOUNDARY
 from tests.sabotage.corpus.brokers import BROKERS
 from tests.sabotage.corpus.budgets import WORK
 from tests.sabotage.corpus.claims import CLAIMS
+from tests.sabotage.corpus.downloads import DOWNLOADS
 from tests.sabotage.corpus.elections import ELECTIONS
 from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
@@ -32,6 +33,7 @@ MUTANTS = (
     *STORAGE,
     *SNAPSHOTS,
     *LOG_FRONT,
+    *DOWNLOADS,
     *PROCESSES,
     *FILES,
     *FOLD,

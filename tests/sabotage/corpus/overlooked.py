@@ -51,8 +51,8 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.raft.replication:Replication._good_response",
-            "key = (leader_state.epoch, leader_state.high_watermark, version)",
-            "key = (0, leader_state.high_watermark, version)",
+            "key = (leader_state.epoch, leader_state.high_watermark, version, self.raft.log.start_offset)",
+            "key = (0, leader_state.high_watermark, version, self.raft.log.start_offset)",
         ),
     ),
     mutant(

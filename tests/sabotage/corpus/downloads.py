@@ -1,0 +1,307 @@
+"""Bugs of snapshots that are sent and received: who gets one, what it is made of, and what it replaces."""
+
+from tests.sabotage.mutant import mutant
+
+SERVING = ("tests/unit/raft/test_snapshot_serving.py",)
+FETCHING = ("tests/unit/raft/test_snapshot_fetch.py",)
+STORIES = ("tests/stories/test_snapshots.py",)
+FILES = ("tests/unit/runtime/test_snapshot_transfer.py",)
+
+DOWNLOADS = (
+    mutant(
+        "leader-loads-snapshot",
+        "KAFKA-12958",
+        "A snapshot whose last piece is written after an election replaces the log of the new leader.",
+        "tests",
+        ("kraftd.raft.state_changes:StateChanges.become_leader", "raft.drop_download()", "pass"),
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch._install",
+            "not isinstance(raft.state, Follower | Unattached) or",
+            "",
+        ),
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch.on_received",
+            "elif event.end_position == download.writing_to:",
+            "else:",
+        ),
+        where=FETCHING,
+    ),
+    mutant(
+        "refetch-snapshot",
+        "KAFKA-13078",
+        "A newer snapshot takes the place of the one that is downloaded, whose file stays open and on the disk.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch.on_offered",
+            "raft.drop_download()",
+            "raft.download = None",
+        ),
+        where=FETCHING,
+    ),
+    mutant(
+        "empty-follower-replays-all",
+        "KAFKA-15076",
+        "An empty follower is sent the whole log, although there is a snapshot.",
+        "tests",
+        (
+            "kraftd.raft.log_mirror:LogMirror.snapshot_for",
+            "if offset == 0:",
+            "if offset == 0 < start_offset:",
+        ),
+        where=SERVING,
+    ),
+    mutant(
+        "fetchsnapshot-validate",
+        "Kafka 23185",
+        "A request for no partition, or for two, reaches the code that takes the first one.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_rpc:read_request",
+            "if len(topics) != 1 or len(topics[0].partitions) != 1:",
+            "if len(topics) != 1 and len(topics[0].partitions) != 1:",
+        ),
+        where=SERVING,
+    ),
+    mutant(
+        "snapshot-term",
+        "willemt/raft 118",
+        "A log with nothing behind its snapshot says that it ends in epoch 0.",
+        "tests",
+        (
+            "kraftd.raft.log_mirror:LogMirror.last_epoch",
+            "return self.epochs.last_epoch or self.start_epoch",
+            "return self.epochs.last_epoch",
+        ),
+        where=(*FETCHING, *STORIES),
+    ),
+    mutant(
+        "compacted-prev-entry",
+        "FREQ-16",
+        "Who has records of an epoch that the log no longer has is told that it ends with the log's first record.",
+        "tests",
+        (
+            "kraftd.raft.log_mirror:LogMirror.end_of",
+            "if self.snapshots and end == OffsetAndEpoch(self.snapshots[0].offset, epoch):",
+            "if False:",
+        ),
+        where=SERVING,
+    ),
+    mutant(
+        "start-of-another-epoch",
+        "FREQ-20",
+        "A follower stands at the log's start with a record of another epoch, and its log is gone on with.",
+        "tests",
+        (
+            "kraftd.raft.log_mirror:LogMirror.snapshot_for",
+            "offset < start_offset or is_other_start or position.epoch < self.snapshots[0].epoch",
+            "offset < start_offset",
+        ),
+        where=SERVING,
+    ),
+    mutant(
+        "snapshot-resume",
+        "D-20",
+        "Each loss of the leader begins a download from its first byte, and a slow one never ends.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch.on_offered",
+            "if download is None or download.id != offered:",
+            "if download is None or download.id != offered or not raft.follower_state.is_fetching_snapshot:",
+        ),
+        where=STORIES,
+    ),
+    mutant(
+        "resume-mixes-two-files",
+        "D-20",
+        "A download goes on at another leader without a look at what is there already.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch.on_offered",
+            "download.is_from_here = False",
+            "download.is_from_here = True",
+        ),
+        where=STORIES,
+    ),
+    mutant(
+        "prefix-is-not-compared",
+        "D-20",
+        "A leader serves whoever has bytes of another file.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_transfer:_read",
+            "read.prefix_checksum >= 0",
+            "read.prefix_checksum >= 1 << 40",
+        ),
+        where=FILES,
+    ),
+    mutant(
+        "stale-flush-of-the-old-log",
+        "D-03",
+        "A flush of the old log ends behind the installation, and acknowledges what was never flushed.",
+        "tests",
+        ("kraftd.raft.log_mirror:LogMirror.on_flushed", "if generation != self.generation:", "if False:"),
+        where=FETCHING,
+    ),
+    mutant(
+        "install-keeps-generation",
+        "D-21",
+        "A snapshot takes the place of the log, and what was read or flushed of that still counts.",
+        "tests",
+        ("kraftd.raft.log_mirror:LogMirror.install", "self.generation += 1", "pass"),
+        where=(*FETCHING, *STORIES),
+    ),
+    mutant(
+        "snapshot-over-what-is-committed",
+        "D-21",
+        "A leader that lost its disk has its own young snapshot take the place of the last committed log.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch.on_offered",
+            "if offered.offset <= raft.high_watermark:",
+            "if False:",
+        ),
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch._install",
+            "or snapshot_id.offset <= raft.high_watermark",
+            "",
+        ),
+        where=FETCHING,
+    ),
+    mutant(
+        "snapshot-clears-tail",
+        "scylla 9551",
+        "Records behind the snapshot's end, which were never committed, stay behind it.",
+        "tests",
+        (
+            "kraftd.raft.log_mirror:LogMirror.install",
+            "self.start_offset = self.end_offset = self.flushed_offset = snapshot_id.offset",
+            "self.start_offset = snapshot_id.offset\n"
+            "    self.end_offset = self.flushed_offset = max(self.end_offset, snapshot_id.offset)",
+        ),
+        where=STORIES,
+    ),
+    mutant(
+        "slow-link-snapshot",
+        "KAFKA-19541",
+        "A piece that did not come in time is asked for again as large as it was.",
+        "tests",
+        ("kraftd.raft.snapshot_fetch:SnapshotFetch.fetch", "if download.is_unanswered:", "if False:"),
+        where=FETCHING,
+    ),
+    mutant(
+        "download-starves-the-timer",
+        "SF-09",
+        "Pieces do not feed the fetch timer: whoever loads a large snapshot campaigns again and again.",
+        "tests",
+        (
+            "kraftd.raft.follower:FollowerRole.on_snapshot_response",
+            "self._record_good_fetch(state, now)",
+            "pass",
+        ),
+        where=FETCHING,
+    ),
+    mutant(
+        "download-is-no-progress",
+        "D-11",
+        "A leader whose only other voter loads a snapshot resigns, and the download begins at nobody.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_serving:SnapshotServing.on_read",
+            "leader_state.check_quorum.record_fetch(pending.replica_id, now.mono_ms)",
+            "pass",
+        ),
+        where=(*SERVING, *STORIES),
+    ),
+    mutant(
+        "same-piece-is-progress",
+        "D-11",
+        "A voter that takes one piece again and again keeps a leader in office that commits nothing.",
+        "tests",
+        (
+            "kraftd.raft.leader_state:ReplicaState.on_snapshot_fetch",
+            "before[1] < position",
+            "before[1] <= position",
+        ),
+        where=SERVING,
+    ),
+    mutant(
+        "snapshot-delete-race",
+        "D-22",
+        "A snapshot is cut away while a follower downloads it, which begins anew each time.",
+        "tests",
+        (
+            "kraftd.raft.snapshots:Snapshots._cut_log",
+            "if all(leased.offset >= start.offset for leased in self.leased(now.mono_ms)):",
+            "if True:",
+        ),
+        where=(*SERVING, *STORIES),
+    ),
+    mutant(
+        "lease-without-end",
+        "D-24",
+        "An observer that asks for a byte now and then keeps a snapshot for ever, and the disk fills.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_leases:SnapshotLeases.leased",
+            "now_ms - lease.began_ms <= self._longest_ms(lease)",
+            "True",
+        ),
+        where=SERVING,
+    ),
+    mutant(
+        "cut-asked-past-applied",
+        "D-22",
+        "The log is cut behind what the state machine has applied, which can never apply it then.",
+        "tests",
+        (
+            "kraftd.raft.snapshots:Snapshots._cut_log",
+            "min(log.flushed_offset, raft.applied_offset)",
+            "log.flushed_offset",
+        ),
+        where=SERVING,
+    ),
+    mutant(
+        "voter-waits-for-a-slot",
+        "D-24",
+        "A voter waits for a slot that four observers have.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_serving:SnapshotServing._may_read",
+            "return is_voter or",
+            "return",
+        ),
+        where=SERVING,
+    ),
+    mutant(
+        "slot-without-end",
+        "D-24",
+        "An observer that is gone keeps its slot, and after four of them nobody loads a snapshot.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_leases:SnapshotSlots.take",
+            "if now_ms - at_ms >= _SLOT_IDLE_MS:",
+            "if False:",
+        ),
+        where=SERVING,
+    ),
+    mutant(
+        "read-snapshot-stays-pinned",
+        "D-22",
+        "Nobody lets go of a snapshot that was read, and its file stays for ever.",
+        "tests",
+        ("kraftd.runtime.snapshot_transfer:SnapshotTransfer.start_read", "reader.release()", "pass"),
+        where=FILES,
+    ),
+    mutant(
+        "whole-log-is-forgiven",
+        "D-06",
+        "A node that lost records loads a snapshot, and forgets that it may have broken a promise.",
+        "tests",
+        (
+            "kraftd.raft.rejoin:Rejoin.record_log_replaced",
+            "amnesia=(*amnesia, *damage)",
+            "amnesia=amnesia",
+        ),
+        where=FETCHING,
+    ),
+)

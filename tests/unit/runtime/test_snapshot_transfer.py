@@ -1,0 +1,194 @@
+"""Pieces of snapshots are read for others and written for us, each by a thread, with real files."""
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import crc32c
+import pytest
+
+from kraftd.raft.effects import DropSnapshot, ReadSnapshot, WriteSnapshot
+from kraftd.raft.events import Event, SnapshotRead, SnapshotReceived
+from kraftd.records import names
+from kraftd.records.snapshot import encode_snapshot
+from kraftd.runtime.snapshot_transfer import SnapshotTransfer
+from kraftd.storage import Disk, OsFileSystem
+from kraftd.storage.snapshot_files import SnapshotFiles
+from kraftd.types import OffsetAndEpoch
+from tests.conformance import covers
+
+HERE, THERE = OffsetAndEpoch(300, 2), OffsetAndEpoch(700, 3)
+
+
+def data_of(snapshot_id: OffsetAndEpoch) -> bytes:
+    at = snapshot_id.offset
+    return b"".join(
+        encode_snapshot([b"record"] * 3_000, snapshot_id.epoch, at, last_contained_timestamp_ms=at)
+    )
+
+
+class World:
+    """Threads that run when they are told to, and a raft node that only listens."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        disk = Disk(OsFileSystem())
+        writer = SnapshotFiles(disk, folder, ()).writer(HERE)
+        writer.append(data_of(HERE))
+        self.snapshots = SnapshotFiles(disk, folder, (writer.freeze(),))
+        self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
+        self.events: list[Event] = []
+        self.transfer = SnapshotTransfer(
+            self.snapshots,
+            self,  # type: ignore[arg-type]
+            self,
+            read_worker=self,  # type: ignore[arg-type]
+            write_worker=self,  # type: ignore[arg-type]
+        )
+
+    def submit(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.jobs.append((job, done))
+
+    def deliver(self, event: Event) -> None:
+        self.events.append(event)
+
+    def info(self, event: str, **fields: Any) -> None:
+        pass
+
+    def run(self) -> list[Event]:
+        """Let the threads end their jobs. Returns what the raft node was told."""
+        while self.jobs:
+            job, done = self.jobs.popleft()
+            done(job())
+        events, self.events = self.events, []
+        return events
+
+    def read(self, position: int, max_bytes: int, **options: Any) -> SnapshotRead:
+        self.transfer.start_read(ReadSnapshot(7, HERE, position, max_bytes, **options))
+        (event,) = self.run()
+        assert isinstance(event, SnapshotRead)
+        assert event.token == 7
+        return event
+
+    def write(self, data: bytes, begin: int, end: int) -> list[Event]:
+        self.transfer.start_write(WriteSnapshot(THERE, begin, data[begin:end], len(data)))
+        return self.run()
+
+    def files(self) -> set[str]:
+        return {path.name for path in self.folder.iterdir()} - {names.snapshot_name(HERE)}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@covers("SF-01", "SNAP-15")
+def test_any_pieces_of_a_snapshot_are_its_bytes(world: World) -> None:
+    data = data_of(HERE)
+    pieces = [world.read(position, 777) for position in range(0, len(data), 777)]
+    assert b"".join(piece.data for piece in pieces) == data
+    assert {piece.size_bytes for piece in pieces} == {len(data)}
+
+
+@covers("SF-03")
+@pytest.mark.parametrize("behind", [0, 1, 2**63 - 1])
+def test_behind_the_end_there_are_no_bytes(world: World, behind: int) -> None:
+    size = len(data_of(HERE))
+    found = world.read(min(size + behind, 2**63 - 1), 10)
+    assert (found.data, found.size_bytes) == (b"", size)
+
+
+@covers("SNAP-20")
+@pytest.mark.parametrize("how", ["never was", "deleted by hand"])
+def test_one_that_is_not_there_is_told_as_such(world: World, how: str) -> None:
+    if how == "deleted by hand":
+        (world.folder / names.snapshot_name(HERE)).unlink()
+        assert world.read(0, 10).size_bytes == -1
+    else:
+        world.transfer.start_read(ReadSnapshot(7, THERE, 0, 10))
+        assert world.run() == [SnapshotRead(7, b"", -1)]
+
+
+@covers("D-22")
+def test_one_that_is_cleaned_while_it_is_read_is_read_to_its_end(world: World) -> None:
+    world.transfer.start_read(ReadSnapshot(7, HERE, 0, 100))
+    world.snapshots.remove(HERE)
+    world.snapshots.take_removal().run()
+    assert world.run() == [SnapshotRead(7, data_of(HERE)[:100], len(data_of(HERE)))]
+    world.snapshots.take_removal().run()
+    assert list(world.folder.iterdir()) == []
+
+
+def test_a_download_goes_on_only_where_the_bytes_before_are_the_same(world: World) -> None:
+    data = data_of(HERE)
+    same, other = crc32c.crc32c(data[:5_000]), crc32c.crc32c(b"x" + data[1:5_000])
+    assert world.read(5_000, 10, prefix_checksum=same).data == data[5_000:5_010]
+    assert world.read(5_000, 10, prefix_checksum=other) == SnapshotRead(7, b"", -1)
+
+
+@covers("D-20", "SF-09")
+def test_a_download_counts_once_its_last_piece_was_written_and_proved(world: World) -> None:
+    data = data_of(THERE)
+    middle = len(data) // 2
+    assert world.write(data, 0, middle) == [SnapshotReceived(THERE, middle)]
+    assert world.files() == {names.snapshot_name(THERE) + names.PART}
+    assert world.snapshots.get(THERE) is None
+    assert world.write(data, middle, len(data)) == [SnapshotReceived(THERE, len(data), is_whole=True)]
+    assert world.files() == {names.snapshot_name(THERE)}
+    info = world.snapshots.get(THERE)
+    assert info is not None
+    assert (info.size_bytes, info.last_contained_timestamp_ms) == (len(data), 700)
+
+
+@covers("D-20")
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda data: data[:500] + b"!" + data[501:], lambda data: data[:-80], lambda data: data[:-1]],
+    ids=["a byte", "no footer", "cut short"],
+)
+def test_what_a_leader_sends_is_no_snapshot_before_it_is_proved(
+    world: World, spoil: Callable[[bytes], bytes]
+) -> None:
+    data = spoil(data_of(THERE))
+    world.write(data, 0, 1_000)
+    (event,) = world.write(data, 1_000, len(data))
+    assert isinstance(event, SnapshotReceived)
+    assert (event.is_whole, bool(event.problem)) == (False, True)
+    assert world.files() == set()
+    assert world.snapshots.get(THERE) is None
+
+
+def test_a_download_that_begins_anew_has_nothing_of_the_former_one(world: World) -> None:
+    data = data_of(THERE)
+    world.transfer.start_write(WriteSnapshot(THERE, 0, b"of another leader", len(data)))
+    world.transfer.start_write(WriteSnapshot(THERE, 0, data, len(data)))
+    assert world.run()[-1] == SnapshotReceived(THERE, len(data), is_whole=True)
+    assert (world.folder / names.snapshot_name(THERE)).read_bytes() == data
+
+
+def test_a_download_that_is_given_up_leaves_nothing(world: World) -> None:
+    data = data_of(THERE)
+    world.transfer.start_write(WriteSnapshot(THERE, 0, data[:100], len(data)))
+    world.transfer.drop(DropSnapshot(OffsetAndEpoch(1, 1)))
+    world.run()
+    assert world.files() == {names.snapshot_name(THERE) + names.PART}, "another one was meant"
+    world.transfer.drop(DropSnapshot(THERE))
+    world.run()
+    assert world.files() == set()
+
+
+def test_one_that_is_given_up_while_its_last_piece_is_written_counts_nevertheless(world: World) -> None:
+    data = data_of(THERE)
+    world.transfer.start_write(WriteSnapshot(THERE, 0, data, len(data)))
+    world.transfer.drop(DropSnapshot(THERE))
+    assert world.run() == [SnapshotReceived(THERE, len(data), is_whole=True)]
+    assert world.files() == {names.snapshot_name(THERE)}
+
+
+def test_the_end_of_the_process_leaves_no_part(world: World) -> None:
+    data = data_of(THERE)
+    world.write(data, 0, 100)
+    world.transfer.stop()
+    assert world.files() == set()
