@@ -79,7 +79,7 @@ def follower_of(cluster: Cluster) -> Node:
 
 def sets(value: str) -> Callable[[Line], bool]:
     """Whether a line is the record that sets a config to that value."""
-    return lambda line: line["type"] == "CONFIG_RECORD" and line["data"]["value"] == value
+    return lambda line: line.get("type") == "CONFIG_RECORD" and line["data"]["value"] == value
 
 
 @pytest.mark.covers("D-24")

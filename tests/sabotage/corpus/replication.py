@@ -303,6 +303,42 @@ REPLICATION = (
         where=("tests/unit/raft/test_serving_observers.py",),
     ),
     mutant(
+        "watcher-sees-uncommitted",
+        "D-24",
+        "Who watches the log is given what a read of the disk brought beyond the high watermark.",
+        "tests",
+        (
+            "kraftd.runtime.committed_fetches:CommittedFetches._read",
+            "committed = ending_by(records, self._raft_node.high_watermark)",
+            "committed = records",
+        ),
+        where=("tests/unit/runtime/test_committed_fetches.py",),
+    ),
+    mutant(
+        "watcher-waits-for-ever",
+        "D-24",
+        "A reader that waits for the next commit is forgotten once others were answered in its turn.",
+        "tests",
+        (
+            "kraftd.runtime.committed_fetches:CommittedFetches._answer_due",
+            "self._due_ms = min(map(self._due_at_ms, self._waiting.values()), default=NEVER_MS)",
+            "self._due_ms = NEVER_MS",
+        ),
+        where=("tests/unit/runtime/test_committed_fetches.py",),
+    ),
+    mutant(
+        "watcher-skips-the-cut",
+        "D-24",
+        "Who watches from before the log's start is told what follows, and not that something is missing.",
+        "tests",
+        (
+            "kraftd.runtime.committed_fetches:CommittedFetches._refusal",
+            "if message.offset < start:",
+            "if False:",
+        ),
+        where=("tests/unit/runtime/test_committed_fetches.py",),
+    ),
+    mutant(
         "fetch-expiry-race",
         "KAFKA-15100",
         "A response that says where the logs part is held back like an empty one until the wait is over.",
