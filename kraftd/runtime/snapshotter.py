@@ -9,9 +9,8 @@ for the interpreter.
 A point that waits is dropped for a newer one, a write that has begun is finished. One that fails is dropped
 with an alarm, which stands until a snapshot was written; the next point tries again.
 
-Nothing depends on the file yet: the log keeps all of it, no snapshot is loaded, and none is sent.
-
-Not here: the bytes (`kraftd.records.snapshot`), the file (`kraftd.storage.snapshots`).
+Not here: the bytes (`kraftd.records.snapshot`), the file (`kraftd.storage.snapshots`), and who downloads one
+(`kraftd.raft.snapshot_serving`).
 Follows: Kafka's SnapshotGenerator and SnapshotEmitter.
 """
 
