@@ -249,7 +249,9 @@ class FailedRead(FailingCall):
 
 def _reads_safely(world: "World", node: "SimNode", path: Path) -> bool:
     """Whether a promise may look forgotten on this disk: a start believes what it reads."""
-    if path not in (ELECTION, SIDECAR) and path.suffix != ".log":
+    # A log that begins above 0 is nothing without its snapshot.
+    is_beginning = node.start_offset > 0 and path.suffix == ".checkpoint"
+    if path not in (ELECTION, SIDECAR) and path.suffix != ".log" and not is_beginning:
         return True
     return _is_doubtful(world, node)
 

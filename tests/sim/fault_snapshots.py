@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kraftd.records import names
 from kraftd.storage import Access
-from kraftd.types import OffsetAndEpoch
 from tests.sim.fault_base import MS, Fault, S, any_of, down_us, later, may_go_down
 from tests.sim.fault_budget import DATA_PATH
 from tests.sim.node import CrashedHere
@@ -35,31 +34,21 @@ def undisturbed(node: "SimNode") -> Iterator[None]:
     node.disk_fault = fault
 
 
-def snapshots_of(node: "SimNode") -> list[OffsetAndEpoch]:
-    """The ids of the snapshots on a disk, oldest first."""
-    if not node.fs.is_directory(LOG_PATH):
-        return []
-    found = [names.parse_snapshot_name(name) for name in node.fs.names(LOG_PATH) if name.endswith(_SUFFIX)]
-    return sorted((each for each in found if each is not None), key=lambda each: each.log_order)
-
-
-_SUFFIX = ".checkpoint"
-
-
 class SnapshotDamage(Fault):
     """A snapshot changes on the disk of a node that is down for a moment; mostly the newest."""
 
     mean_s = 12
 
     def apply(self, world: "World") -> bool:
-        node = any_of(world, lambda node: node.is_up and may_go_down(world, node))
-        if node is None or node.id in world.fault_budget.wounds:
+        node = any_of(world, lambda node: node.directory is not None and may_go_down(world, node))
+        if node is None or node.directory is None or node.id in world.fault_budget.wounds:
             return False
-        ids = snapshots_of(node)
-        if not ids or (node.start_offset and len(ids) < 2):
+        infos, hurt = node.directory.snapshots.infos, world.snapshots.hurt
+        sound = [info.id for info in infos if (node.id, names.snapshot_name(info.id)) not in hurt]
+        # The log of one that begins above 0 goes on from one of them, at least.
+        may_go = sound[1:] if node.start_offset else sound
+        if not may_go:
             return False
-        # The log of one that begins above 0 goes on from the snapshot that it begins at, at least.
-        may_go = ids[1:] if node.start_offset else ids
         number = -1 if world.random.random() < NEWEST_PART else int(world.random.random() * len(may_go))
         chosen = may_go[number]
         node.crash(down_us=down_us(world))

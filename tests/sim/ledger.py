@@ -28,9 +28,10 @@ class Ledger:
         self.end_offset: Offset = 0
         """What is committed, as far as anybody knows."""
 
-    def note(self, digest: int, batch: bytes) -> None:
+    def note(self, digest: int, batch: BatchView) -> None:
         """A batch is in some log."""
-        self._batches.setdefault(digest, batch)
+        if digest not in self._batches:
+            self._batches[digest] = bytes(batch.raw)
 
     def commit(self, log: Sequence[Mark], high_watermark: Offset) -> None:
         """A log is committed up to there."""

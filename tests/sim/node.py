@@ -743,10 +743,11 @@ class SimNode:
             )
         note = self.world.ledger.note
         for batch in append.batches:
-            mark = _mark_of(batch, digest)
+            view = BatchView(batch)
+            digest = digest_of(view, digest)
+            mark = Mark(view.end_offset, view.epoch, digest)
             marks.append(mark)
-            digest = mark.digest
-            note(digest, batch)
+            note(digest, view)
             written.append((base_offset, mark.end_offset, len(batch)))
             base_offset = mark.end_offset
         self._durable.append(written)
@@ -797,10 +798,12 @@ class SimNode:
             raise Violation(f"StartIsCovered: node {self.id} begins at {offset}, where nothing was committed")
         if offset:
             marks.append(Mark(offset, log.start_epoch, digest))
+        note = self.world.ledger.note
         while offset < log.end_offset:
             written = []
             for view in scan(log.read(offset, 1 << 20)):
                 digest = digest_of(view, digest)
+                note(digest, view)  # a process may have ended before it knew that it had appended this
                 marks.append(Mark(view.end_offset, view.epoch, digest))
                 written.append((offset, view.end_offset, view.size_bytes))
                 offset = view.end_offset
@@ -931,8 +934,3 @@ def _then(handler: Callable[[Any], None], note: Callable[[Any], None]) -> Callab
         note(effect)
 
     return both
-
-
-def _mark_of(batch: bytes, before: int) -> Mark:
-    head = BatchView(batch)
-    return Mark(head.end_offset, head.epoch, digest_of(head, before))

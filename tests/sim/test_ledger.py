@@ -14,7 +14,7 @@ def log_of(ledger: Ledger, batches: list[bytes], start: int = 0) -> list[Mark]:
     for batch in batches:
         view = BatchView(batch)
         digest = digest_of(view, digest)
-        ledger.note(digest, batch)
+        ledger.note(digest, view)
         marks.append(Mark(view.end_offset, view.epoch, digest))
     return marks
 
