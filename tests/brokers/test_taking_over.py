@@ -7,6 +7,7 @@ On a quorum and brokers of its own, which Kafka's controllers have begun: whatev
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,23 @@ from tests.brokers.load import altering, longest_pause, producing
 from tests.brokers.quorums import KafkaQuorum, Quorum, Successors, high_watermark, wait_leader
 from tests.interop.ledger import Ledger
 from tests.interop.peer import Kafka
+from tests.interop.test_cut_logs import CUTTING, start_of
 
 TOPICS = ["under-kafka", "under-kraftd", "under-kafka-again"]
 
 
+@pytest.fixture(params=[False, True], ids=["whole log", "cut log"])
+def is_cut(request: pytest.FixtureRequest) -> bool:
+    """Whether the log begins above offset 0 when kraftd takes over."""
+    found: bool = request.param
+    return found
+
+
 @pytest.fixture
-def kafkas(kafka: Kafka, tmp_path: Path) -> Iterator[KafkaQuorum]:
+def kafkas(kafka: Kafka, tmp_path: Path, is_cut: bool) -> Iterator[KafkaQuorum]:
     """Kafka's controllers, formatted by Kafka."""
-    quorum = KafkaQuorum(kafka, tmp_path / "controllers", settings=CONTROLLER_SETTINGS)
+    settings = CONTROLLER_SETTINGS | (CUTTING if is_cut else {})
+    quorum = KafkaQuorum(kafka, tmp_path / "controllers", settings=settings)
     try:
         wait_leader(quorum)
         yield quorum
@@ -47,7 +57,7 @@ def stop(quorum: Quorum, ledger: Ledger) -> float:
 
 @pytest.mark.covers("D-05")
 def test_brokers_stay_up_while_kraftd_takes_over_from_kafka_and_hands_back(
-    kafka: Kafka, kafkas: KafkaQuorum, tmp_path: Path
+    kafka: Kafka, kafkas: KafkaQuorum, tmp_path: Path, is_cut: bool
 ) -> None:
     ledger = Ledger(kafkas.directories)
     with BrokerCluster(kafka, tmp_path / "brokers", kafkas) as cluster:
@@ -55,6 +65,9 @@ def test_brokers_stay_up_while_kraftd_takes_over_from_kafka_and_hands_back(
         create_topic(cluster, "load")
         create_topic(cluster, "under-kafka", config={"retention.ms": "3600000"})
         produce(cluster, "under-kafka", TOPICS)
+        if is_cut:
+            starts = partial(map, start_of, kafkas.directories.values())
+            wait_until(lambda: all(starts()), lambda: f"the logs begin at {[*starts()]}", 120)
         with producing(cluster, "load") as steady, altering(cluster, "load", patience_s=120) as succeeded:
             began = stop(kafkas, ledger)
             steady.wait_more(100)
@@ -76,6 +89,9 @@ def test_brokers_stay_up_while_kraftd_takes_over_from_kafka_and_hands_back(
         assert sorted(read_all(cluster, "under-kafka")) == sorted(TOPICS)
         assert all(broker.is_running for broker in cluster)
         stop(kafkas, ledger)
+    if is_cut:
+        assert all(map(start_of, kafkas.directories.values()))
+        return
     dumped = kafka.dump(segments_of(kafkas.directories[1]))
     assert dumped.count('"type":"REGISTER_BROKER_RECORD"') == 3, "no broker registered again"
     assert '"fenced":-1' in dumped and '"fenced":1' not in dumped, "each was unfenced, and never fenced"
