@@ -1,4 +1,5 @@
-"""Keeps the log small: once a minute it asks where the log is to begin, and has old files removed.
+"""Keeps the log small: at each snapshot, and once a minute, it asks where the log is to begin, and has old
+files removed.
 
 A turn task. `kraftd.raft.retention` chooses the snapshot; the raft node agrees or does not (it knows what is
 downloaded from here), and its effect cuts the log. The names go at once; the files, when nobody reads them
@@ -9,6 +10,7 @@ At each snapshot the log rolls if its active segment has become large: only whol
 
 Not here: the files (`kraftd.storage`).
 Follows: Kafka's KafkaMetadataLog.maybeClean and the raft client's maybeClean (CLN-01 to CLN-07).
+Differs: Kafka looks once a minute alone, and so keeps what came in that minute, too.
 """
 
 from collections.abc import Callable
@@ -79,8 +81,9 @@ class LogCleaner(TimedTurnTask):
         return self._due_ms
 
     def snapshot_written(self) -> None:
-        """Let a new segment begin behind a snapshot, so that the one before can go."""
+        """Let a new segment begin behind a snapshot, so that the one before can go, and look in this turn."""
         self._directory.log.roll_at(ROLL_BYTES)
+        self._due_ms = 0
 
     def _choose(self, now: Now) -> OffsetAndEpoch | None:
         log = self._directory.log

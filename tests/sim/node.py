@@ -407,6 +407,7 @@ class SimNode:
                 604_800_000,
                 world.shape.snapshot_bytes,
                 world.shape.snapshot_interval_ms,
+                world.shape.retention_bytes,
             ),
             idle_interval_ms=world.shape.idle_interval_ms,
             request_timeout_ms=world.shape.controller_timeout_ms,
@@ -659,7 +660,6 @@ class SimNode:
     def after_effects(self) -> None:
         """They were carried out."""
         view, world = self._view, self.world
-        parts = self.parts
         if self._disk_us:
             self._charge_disk()
         state, marks, seen = view.state, self.marks, self._last_seen
@@ -681,6 +681,11 @@ class SimNode:
                 world.ledger.commit(marks, view.high_watermark)
             world.auditor.on_state(world.views, view)
             world.fault_budget.look(self)
+        self._tell_applied()
+
+    def _tell_applied(self) -> None:
+        """Tell the judges what was applied since they were told last."""
+        view, world, parts = self._view, self.world, self.parts
         if parts is not None and parts.applier.applied_offset != self._applied_offset:
             offset = parts.applier.applied_offset
             if not self._applied_offset:
@@ -699,6 +704,14 @@ class SimNode:
             for check in checks:
                 check(view, effect, views)
             handler(effect)
+
+        def checked_when_applied_is_told(effect: Any) -> None:
+            # What was applied may have had no effect since, after which it is told.
+            self._tell_applied()
+            checked(effect)
+
+        if kind is CutLog:
+            return checked_when_applied_is_told
 
         def checked_unless_holed(effect: Any) -> None:
             # What a log with holes holds cannot be compared; what its state machine holds still is.

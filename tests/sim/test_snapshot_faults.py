@@ -14,6 +14,7 @@ SHAPE = (
     ("snapshot_bytes", 2_000),
     ("snapshot_interval_ms", 0),
     ("snapshot_chunk_bytes", 200),
+    ("retention_bytes", 100 << 20),
     ("events_max", 1 << 30),
 )
 HAPPENED = "happened"

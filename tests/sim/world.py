@@ -102,6 +102,8 @@ class Shape(msgspec.Struct):
     snapshot_interval_ms: int
     snapshot_chunk_bytes: int
     """What one response brings of a snapshot."""
+    retention_bytes: int
+    """What log and snapshots may hold together."""
     tail_bytes: int
     """How much of its log a node keeps at hand in memory; what is older is read from the disk."""
     fetch_bytes: int
@@ -484,6 +486,7 @@ def draw_shape(random: Random, of_snapshots: Random) -> Shape:
         snapshot_bytes=of_snapshots.choice((2_000, 2_000, 8_000, 8_000, 64_000, 1 << 20)) << 5 * is_long,
         snapshot_interval_ms=of_snapshots.choice((0, 0, 1_000, 20_000)),
         snapshot_chunk_bytes=of_snapshots.choice((200, 1_000, 1_000, 1 << 20)),
+        retention_bytes=of_snapshots.choice((0, 10_000, 50_000, 100 << 20)) << 5 * is_long,
         tail_bytes=random.choice((8 << 20, 20_000, 2_000)),
         fetch_bytes=random.choice((8 << 20, 8 << 20, 8 << 20, 1_000, 300)) if not is_long else 64_000,
         idle_interval_ms=random.choice((500, 2_000, 5_000, 5_000, 5_000)),

@@ -114,6 +114,18 @@ def test_once_a_minute_the_log_is_cut_to_the_bounds_and_the_files_go(world: Worl
     assert len(world.events) == 1
 
 
+@pytest.mark.covers("CLN-03")
+def test_it_looks_at_each_snapshot(world: World) -> None:
+    world.minute()
+    for offset in (5, 9):
+        world.freeze(offset)
+    world.cleaner.run(Now(world.now_ms, 1_000_000))
+    assert world.events == []
+    world.cleaner.snapshot_written()
+    world.cleaner.run(Now(world.now_ms, 1_000_000))
+    assert [event.start.offset for event in world.events] == [9]
+
+
 @pytest.mark.covers("CLN-05", "D-22")
 def test_what_is_not_applied_or_not_flushed_or_downloaded_stays(world: World) -> None:
     for offset in (5, 9, 14):
