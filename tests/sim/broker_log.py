@@ -1,8 +1,8 @@
 """What does a broker know of the metadata log? Its copy, how far it is committed, and the image of that.
 
 A broker takes uncommitted batches and truncates them later; it publishes only up to the high watermark
-(KAFKA-14857), batch by batch. The copy survives its process. What it published must be what the controllers
-applied: `world.brokers` compares each image's hash.
+(KAFKA-14857), batch by batch. A snapshot may take the place of all of it (`load`). The copy survives its
+process. What it published must be what the controllers applied: `world.brokers` compares each image's hash.
 
 Not here: how batches come (`broker_process`).
 """
@@ -12,10 +12,12 @@ from collections.abc import Callable
 import msgspec
 
 from kraftd.audit.invariant import Violation
+from kraftd.errors import KraftdError
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.records.batch import scan
-from kraftd.types import NO_NODE, Epoch, NodeId, Offset
+from kraftd.types import NO_NODE, Epoch, NodeId, Offset, OffsetAndEpoch
+from tests.sim.snapshots import folded
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -42,16 +44,18 @@ class MetadataLog:
         """Whether a record came that is no control record: before that nothing is published."""
         self._published = 0
         """How many batches."""
+        self._start = OffsetAndEpoch(0, 0)
+        """Where the batches begin: the snapshot that was loaded last."""
 
     @property
     def end_offset(self) -> Offset:
         """The offset that the next record has."""
-        return self.batches[-1].end_offset if self.batches else 0
+        return self.batches[-1].end_offset if self.batches else self._start.offset
 
     @property
     def last_epoch(self) -> Epoch:
         """The epoch of the last batch."""
-        return self.batches[-1].epoch if self.batches else 0
+        return self.batches[-1].epoch if self.batches else self._start.epoch
 
     def follow(self, leader: NodeId, epoch: Epoch) -> bool:
         """Hear who leads; whether that is news.
@@ -80,6 +84,25 @@ class MetadataLog:
                 raise Violation(f"FetchesContinueTheLog: {text} of epoch {self.last_epoch}")
             values = () if view.is_control else tuple(view.values())
             self.batches.append(Batch(view.end_offset, view.epoch, values, view.is_control))
+
+    def load(
+        self, snapshot_id: OffsetAndEpoch, data: bytes, told: Callable[[Offset, MetadataImage], None]
+    ) -> None:
+        """Put a snapshot in the place of the copy, and publish it; `told` hears of it.
+
+        Raises:
+            Violation: It is none, or ends before what was published.
+        """
+        if snapshot_id.offset < self.published_offset:
+            text = f"is told to load {snapshot_id}, and has published up to {self.published_offset}"
+            raise Violation(f"SnapshotsGoForward: a broker {text}")
+        try:
+            self.image = folded(data, snapshot_id)
+        except KraftdError as error:
+            raise Violation(f"SnapshotsAreWhole: a broker has loaded {snapshot_id}: {error}") from error
+        self.batches, self._published, self._start = [], 0, snapshot_id
+        self.published_offset, self.has_real_record = snapshot_id.offset, True
+        told(snapshot_id.offset, self.image)
 
     def truncate(self, epoch: Epoch, end_offset: Offset) -> None:
         """Cut what another leader does not have: what is above an epoch's end, or of a later epoch.

@@ -25,11 +25,12 @@ from kraftd.errors import ErrorCode, InvariantError, KraftdError
 from kraftd.metadata.feature_levels import SUPPORTED
 from kraftd.metadata.image import MetadataImage
 from kraftd.protocol import messages as m
-from kraftd.types import METADATA_TOPIC_ID, NO_NODE, NodeId, Offset, Uuid
+from kraftd.types import METADATA_TOPIC_ID, NO_NODE, NodeId, Offset, OffsetAndEpoch, Uuid
 from tests.sim.broker_channel import Ask, Channel
 from tests.sim.broker_data import Data
 from tests.sim.broker_log import MetadataLog
 from tests.sim.broker_replicas import Replicas
+from tests.sim.broker_snapshots import Download
 from tests.sim.loop import Clock, SimLoop
 from tests.sim.network import host_of
 from tests.sim.node import CLUSTER_ID
@@ -42,7 +43,8 @@ STALE_BROKER_EPOCH = 77
 STARTING_US = 100_000
 FETCH_WAIT_MS = 500
 FETCH_AGAIN_US = 30_000
-"""How soon a broker fetches again that was refused."""
+"""How soon a broker fetches again that was refused, or asks again for a piece that had no bytes yet."""
+LOADED = "a broker loaded a snapshot"
 REGISTRATION_US = 60_000_000
 RAFT_TIMEOUT_US = 2_000_000
 FORWARD_US = 60_000_000
@@ -123,6 +125,8 @@ class SimBroker:
         """With its own registration: only then it begins to do something about its partitions."""
         self._may_unfence = False
         self._high_watermark: Offset = -1
+        self._download: Download | None = None
+        """The snapshot that the leader told it to load."""
         self._heartbeat_timer: Any = None
         world.network.add_host(broker_id)
 
@@ -140,7 +144,7 @@ class SimBroker:
         self.incarnation_id = self.random.randbytes(16)
         self.is_up, self.is_paused, self.is_stopping, self.is_stale = True, False, False, False
         self.epoch, self.is_unfenced, self._has_caught_up, self._may_unfence = -1, False, False, False
-        self._high_watermark = -1
+        self._high_watermark, self._download = -1, None
         if self.disk.failed:
             self._mend_directories()
         self.loop = SimLoop(world, self.clock, on_error=self._ended_by, random=self.random)
@@ -314,13 +318,12 @@ class SimBroker:
             raise Violation(f"FetchesAreServed: a broker is told error {response.error_code}")
         (topic,) = response.responses
         (data,) = topic.partitions
-        if data.current_leader.leader_epoch >= 0 and self.disk.log.follow(
-            data.current_leader.leader_id, data.current_leader.leader_epoch
-        ):
-            self._hint = None
-            for channel in list(self._channels.values()):
-                channel.retarget()
+        self._hear_of(data.current_leader)
         if data.error_code == ErrorCode.NONE:
+            if data.snapshot_id.epoch >= 0:
+                self._download = Download(OffsetAndEpoch(data.snapshot_id.end_offset, data.snapshot_id.epoch))
+                self._fetch_piece()
+                return
             self._take(data)
             self._fetch()
             return
@@ -328,6 +331,52 @@ class SimBroker:
             raise Violation(f"FetchesAreServed: a broker is told error {data.error_code} of the partition")
         self._seek()
         self._later(FETCH_AGAIN_US, self._fetch)
+
+    def _hear_of(self, leader: Any) -> None:
+        """A response says who leads, if anybody does."""
+        if leader.leader_epoch >= 0 and self.disk.log.follow(leader.leader_id, leader.leader_epoch):
+            self._hint = None
+            for channel in list(self._channels.values()):
+                channel.retarget()
+
+    def _fetch_piece(self) -> None:
+        assert self._download is not None
+        directory = self.disk.directories[0]
+        request = self._download.request(CLUSTER_ID, self.id, directory, self.disk.log.epoch)
+        until_us = self.world.now_us + RAFT_TIMEOUT_US
+        self._channel("raft").ask(Ask(request, self._piece_fetched, until_us, self._fetch_failed))
+
+    def _piece_fetched(self, response: m.FetchSnapshotResponse) -> None:
+        assert self._download is not None
+        if response.error_code:
+            raise Violation(f"FetchesAreServed: a broker is told error {response.error_code} of a snapshot")
+        (topic,) = response.topics
+        (piece,) = topic.partitions
+        self._hear_of(piece.current_leader)
+        if piece.error_code == ErrorCode.SNAPSHOT_NOT_FOUND:
+            self._fetch()  # there is a newer one by now
+        elif piece.error_code:
+            if piece.error_code not in _REFUSALS:
+                raise Violation(f"FetchesAreServed: a broker is told error {piece.error_code} of a snapshot")
+            self._fetch_failed()
+        elif self._download.take(piece):
+            self._load(self._download)
+            self._fetch()
+        elif piece.unaligned_records:
+            self._fetch_piece()
+        else:
+            self._later(FETCH_AGAIN_US, self._fetch_piece)
+
+    def _load(self, download: Download) -> None:
+        """The whole snapshot is here."""
+        log = self.disk.log
+        log.load(download.id, download.data, self._published)
+        self._download = None
+        self._high_watermark = max(self._high_watermark, log.published_offset)
+        self.world.statistics[LOADED] += 1
+        self.world.tell(self.id, "broker_loaded_snapshot", offset=download.id.offset, epoch=download.id.epoch)
+        if self._has_caught_up:
+            self.replicas.publish(log.image)
 
     def _seek(self) -> None:
         """Ask the leader next, or any voter if this one was the leader, or nobody is known."""

@@ -15,11 +15,13 @@ from kraftd.protocol import messages as m
 from kraftd.records.batch import encode_batch
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import ConfigRecord, TopicRecord
-from kraftd.types import Offset
+from kraftd.records.snapshot import encode_snapshot
+from kraftd.types import Offset, OffsetAndEpoch
 from tests.sim.admin_clients import AdminClient, Known
 from tests.sim.broker_channel import KafkaFrames, names_another_controller
 from tests.sim.broker_data import Acknowledged, Data
 from tests.sim.broker_log import MetadataLog
+from tests.sim.broker_snapshots import Download
 from tests.sim.brokers import BrokerCluster
 from tests.sim.world import Options, World
 
@@ -73,6 +75,60 @@ def test_an_epoch_has_one_leader() -> None:
     assert not log.follow(2, 2)
     with pytest.raises(Violation, match="BrokersHearOfOneLeader"):
         log.follow(2, 3)
+
+
+def snapshot(epoch: int = 2) -> bytes:
+    values = [encode_record(record) for record in bootstrap_records()]
+    return b"".join(encode_snapshot(values, epoch, 0, last_contained_timestamp_ms=0))
+
+
+def piece(data: bytes, position: int = 0, offset: Offset = 9) -> m.FetchSnapshotResponsePartitionSnapshot:
+    return m.FetchSnapshotResponsePartitionSnapshot(
+        snapshot_id=m.FetchSnapshotResponseSnapshotId(offset, 2),
+        size=len(snapshot()),
+        position=position,
+        unaligned_records=data,
+    )
+
+
+def test_a_snapshot_takes_the_place_of_the_copy_and_records_follow_it() -> None:
+    log = MetadataLog()
+    heard: list[Offset] = []
+    log.append(batch(0, 1) + batch(1, 1))
+    log.publish(1, nothing)
+    log.load(OffsetAndEpoch(9, 2), snapshot(), lambda offset, _: heard.append(offset))
+    assert (log.end_offset, log.last_epoch, log.has_real_record) == (9, 2, True)
+    log.append(batch(9, 2))
+    log.truncate(2, 9)
+    log.append(batch(9, 3))
+    log.publish(10, lambda offset, _: heard.append(offset))
+    assert heard == [9, 10]
+
+
+def test_a_snapshot_is_whole_and_does_not_go_back() -> None:
+    log = MetadataLog()
+    with pytest.raises(Violation, match="SnapshotsAreWhole"):
+        log.load(OffsetAndEpoch(9, 2), snapshot()[:-1], nothing)
+    with pytest.raises(Violation, match="SnapshotsAreWhole"):
+        log.load(OffsetAndEpoch(9, 3), snapshot(epoch=2), nothing)
+    log.append(batch(0, 1) + batch(1, 1))
+    log.publish(2, nothing)
+    with pytest.raises(Violation, match="SnapshotsGoForward"):
+        log.load(OffsetAndEpoch(1, 1), snapshot(epoch=1), nothing)
+
+
+def test_a_download_takes_the_pieces_that_it_asked_for() -> None:
+    data = snapshot()
+    download = Download(OffsetAndEpoch(9, 2))
+    assert not download.take(piece(b""))
+    assert not download.take(piece(data[:100]))
+    (topic,) = download.request("c", 7, bytes(16), 3).topics
+    assert topic.partitions[0].position == 100
+    for wrong in (piece(data[:100]), piece(data[100:], 100, offset=8), piece(data, 100)):
+        with pytest.raises(Violation, match="PiecesAreWhatWasAskedFor"):
+            Download(download.id, download.data).take(wrong)
+    assert download.take(piece(data[100:], 100))
+    assert download.data == data
 
 
 def test_responses_are_cut_wherever_the_bytes_are() -> None:

@@ -18,7 +18,8 @@ from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol import messages as m
 from kraftd.runtime.config import QuorumTiming
 from kraftd.types import NO_NODE, NodeId, Uuid
-from tests.sim.broker_process import SimBroker
+from tests.sim.broker_log import MetadataLog
+from tests.sim.broker_process import LOADED, SimBroker
 from tests.sim.fault_base import MS, S
 from tests.sim.node import SimNode
 from tests.sim.world import Options, World
@@ -229,6 +230,23 @@ def _isr_of(story: Story, name: str, ids: tuple[NodeId, ...]) -> tuple[NodeId, .
     replicas = tuple(story.partition(_id_of(story, name)).replicas)
     assert sorted(replicas) == sorted(ids)
     return replicas
+
+
+def test_a_broker_that_has_nothing_loads_a_snapshot_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader tells it no records but a snapshot, which it loads in pieces; then it is as any other."""
+    for field, value in (("snapshot_bytes", 2_000), ("snapshot_interval_ms", 0)):
+        monkeypatch.setitem(SHAPE, field, value)
+    story = Story()
+    away = story.brokers[2]
+    away.crash()
+    assert story.create("t", partitions=50, factor=2) == 0
+    story.run(5 * S)
+    away.disk.log = MetadataLog()
+    away.start()
+    story.until(lambda: story.cluster.is_well)
+    assert story.world.statistics[LOADED] == 1
+    assert away.disk.log.image[TOPICS].id_of("t") is not None
+    story.world.close()
 
 
 def test_many_sessions_that_end_at_once_are_worked_off_one_by_one() -> None:
