@@ -98,6 +98,8 @@ class SnapshotServing:
             # With bytes of another node it may only be that those begin another file than ours.
             if pending.prefix_checksum < 0:
                 raft.log.forget_snapshot(pending.snapshot_id)
+                told = f"{pending.snapshot_id.offset}-{pending.snapshot_id.epoch}"
+                raft.warn("snapshot_gone", f"snapshot {told} cannot be read any more, and is not offered")
             self._refuse(pending.handle, pending.version, ErrorCode.SNAPSHOT_NOT_FOUND)
             return
         if pending.position >= event.size_bytes:

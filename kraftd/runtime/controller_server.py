@@ -346,9 +346,9 @@ class ControllerServer(RaftListener, NoticeLogger):
         self.store.submit_flush()
 
     def _snapshot_written(self, info: SnapshotInfo) -> None:
-        self._directory.snapshots.add(info)
-        self.driver.deliver(SnapshotTaken(info.id))
-        self.log_cleaner.snapshot_written()
+        if self._directory.add_snapshot(info):
+            self.driver.deliver(SnapshotTaken(info.id))
+            self.log_cleaner.snapshot_written()
         self._loader.forget_damage_below(info.id.offset)
 
     def _snapshot_loaded(self, info: SnapshotInfo) -> None:

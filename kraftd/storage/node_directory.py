@@ -43,7 +43,7 @@ from kraftd.storage.presence import PresenceCheck, lost_log
 from kraftd.storage.removal import Removal
 from kraftd.storage.sidecar import Sidecar, bounded, read_sidecar, remember_peer
 from kraftd.storage.snapshot_files import SnapshotFiles, survey_snapshots
-from kraftd.storage.snapshots import remove_leftovers
+from kraftd.storage.snapshots import SnapshotInfo, remove_leftovers
 from kraftd.types import Election, HealthKind, NodeId, Offset, OffsetAndEpoch, PeerIdentity, Uuid
 
 
@@ -262,6 +262,16 @@ class NodeDirectory:
         segments, snapshots = self.log.take_removal(), self.snapshots.take_removal()
         others, self._obsolete = self._obsolete, ()
         return Removal(self.disk.fs, segments.handles, segments.paths + snapshots.paths + others)
+
+    def add_snapshot(self, info: SnapshotInfo) -> bool:
+        """Count a snapshot that this node has written. Returns False if the log begins behind it by now: a
+        later one took the log's place while it was written, and it goes (SNAP-05).
+        """
+        self.snapshots.add(info)
+        if info.id.offset >= self.log.start_offset:
+            return True
+        self.snapshots.remove(info.id)
+        return False
 
     def raise_high_watermark(self, offset: Offset) -> None:
         """Note what is known to be committed, for the next start: the next flush writes it down."""

@@ -247,3 +247,18 @@ def test_the_power_fails_before_what_others_have_made_durable_is_durable_here(tm
     assert (node.log.start_offset, node.log.end_offset, node.damage, node.amnesia) == (20, 20, (), ())
     assert "the snapshot at offset 20 in epoch 3 takes the place of the log" in node.warnings[0]
     node.close()
+
+
+@pytest.mark.covers("SNAP-05")
+def test_a_snapshot_that_was_written_while_a_later_one_became_the_log_goes(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    writer = node.snapshots.writer(OffsetAndEpoch(7, 3))
+    for piece in encode_snapshot([b"record"], 3, 7, last_contained_timestamp_ms=7):
+        writer.append(piece)
+    later = freeze(node, 20, 4)
+    node.install_snapshot(later, node.log.generation + 1)
+    assert not node.add_snapshot(writer.freeze())
+    assert offsets_of(node) == [20]
+    node.take_removal().run()
+    assert checkpoints(tmp_path) == [names.snapshot_name(later)]
+    node.close()
