@@ -353,6 +353,7 @@ class SimNode:
             self._charge_disk()
         self._has_holes = bool(directory.damage)
         world.snapshots.on_opened(self)
+        world.snapshots.on_start(self)
         self._durable = DurableLog(self.fs, DATA_PATH, directory.log.start_offset)
         self.look_at_disk(self._marks_of(directory))
         workers = iter((self._begin_flush, self._begin_read, self._begin_snapshot_write))
@@ -787,6 +788,7 @@ class SimNode:
         self._durable.replace(offset)
         self._view.durable_end_offset = offset
         world.statistics[INSTALLED] += 1
+        world.snapshots.on_start(self)
 
     def cut(self, cut: CutLog) -> None:
         """The log begins at the end of a snapshot."""
@@ -794,6 +796,7 @@ class SimNode:
         del marks[: bisect_left(marks, cut.start.offset, key=lambda mark: mark.end_offset)]
         self._durable.look_at_files()
         self.world.statistics[CLEANED] += 1
+        self.world.snapshots.on_start(self)
 
     def _durable_end(self, directory: NodeDirectory) -> Offset:
         """How much of the log would survive; of one with holes, what the node says."""

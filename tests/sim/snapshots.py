@@ -4,6 +4,7 @@
 *SnapshotsAgree*: files of one id are equal, byte for byte. *PartsPromiseNothing*: a process begins with no
 part of a file, and whatever has the name of a snapshot is whole, whatever the power cut left.
 *RestartIsBounded*: a process applies no batch that a snapshot of its own stands for.
+*StartIsCovered*: a log begins at offset 0, or at one that a snapshot beside it reaches.
 
 The judge folds what was committed itself, from the ledger of the cluster; that the logs agree is another's
 to judge (`kraftd.audit.agreement`).
@@ -56,6 +57,13 @@ class SnapshotJudge:
         """A process has opened its directory."""
         with _reading(node):
             self._look_at_all(node)
+
+    def on_start(self, node: "SimNode") -> None:
+        """A log begins somewhere: it was opened, cut, or replaced by a snapshot."""
+        assert node.directory is not None
+        start_offset, infos = node.directory.log.start_offset, node.directory.snapshots.infos
+        if start_offset and not any(info.id.offset >= start_offset for info in infos):
+            raise Violation(f"StartIsCovered: node {node.id} begins at {start_offset}, and has {infos}")
 
     def on_applied_first(self, node: "SimNode", offset: Offset) -> None:
         """A process has applied something for the first time, up to there."""

@@ -5,7 +5,6 @@ import pytest
 from tests.sim.fault_base import MS, Fault, S
 from tests.sim.fault_disks import LostDisk
 from tests.sim.fault_snapshots import SNAPSHOT_FAULTS, DuringDownload, SnapshotDamage
-from tests.sim.node import INSTALLED
 from tests.sim.world import Options, World
 
 SHAPE = (
@@ -49,4 +48,4 @@ def test_what_happens_to_a_download_only_delays_it(kind: type[DuringDownload]) -
     world.at(10 * S, lambda: repeat(world, kind(), 500 * MS))
     world.run()
     assert world.statistics[f"met: {kind.name}"] == 1
-    assert world.statistics[INSTALLED] >= 1
+    assert any(node.start_offset for node in world.nodes.values()), "who lost its log has a snapshot for it"
