@@ -40,7 +40,7 @@ def test_a_snapshot_that_is_damaged_costs_nothing(kind: type[SnapshotDamage]) ->
     assert world.statistics[HAPPENED] == 1
 
 
-@pytest.mark.covers("D-21")
+@pytest.mark.covers("D-21", "SNAP-08")
 @pytest.mark.parametrize("kind", [kind for kind in SNAPSHOT_FAULTS if issubclass(kind, DuringDownload)])
 def test_what_happens_to_a_download_only_delays_it(kind: type[DuringDownload]) -> None:
     world = world_of(4)

@@ -19,7 +19,7 @@ def found(points: SnapshotPoints, batches: list[CommittedBatch]) -> list[Snapsho
     return [points.take(each) for each in batches if points.is_due(each)]
 
 
-@pytest.mark.covers("D-19")
+@pytest.mark.covers("D-19", "SNAP-03")
 def test_a_point_is_the_end_of_the_batch_at_which_the_bytes_are_reached() -> None:
     batches = [batch(offset, size=100, at=T0 + offset, epoch=1 + offset // 5) for offset in range(12)]
     assert found(SnapshotPoints(300, 0), batches) == [

@@ -275,3 +275,18 @@ def test_what_was_read_of_the_log_before_a_snapshot_counts_nothing_after_it(when
     assert [batch.base_offset for batch in machine.applied] == [1, 2, 3, 4, 5, 6]
     assert {batch.epoch for batch in machine.applied} == {2}
     assert not feeder.stuck_reason
+
+
+@pytest.mark.covers("SNAP-01", "SNAP-02")
+def test_who_makes_snapshots_is_shown_what_is_committed_behind_the_one_that_was_loaded_and_no_more() -> None:
+    world, machine, shown = World(9), Machine(), []  # type: ignore[var-annotated]
+    log = CommittedLog(world, world)
+    feeder = Applier(
+        1, machine, log, Loader(1), world, lambda *_: None, clock_ns=lambda: 0, applied=shown.append
+    )
+    feeder.load_snapshot(OffsetAndEpoch(3, 1))
+    feeder.commit(6)
+    for _ in range(3):
+        world.turns += 1
+        feeder.run(NOW)
+    assert [batch.end_offset for batch in shown] == [4, 5, 6]
