@@ -227,7 +227,9 @@ class FaultBudget:
         if not view.is_whole:
             return False
         harm = wound.harm
-        if wound.certain and not wound.was_noticed:
+        # What a whole snapshot of its own stands for is no loss (D-23): it says so, and counts.
+        is_covered = node.directory is not None and bool(node.directory.report.notes) and not harm.votes
+        if wound.certain and not wound.was_noticed and not is_covered:
             raise Violation(f"DamageIsNoticed: {node.id} counts itself as whole after {harm}")
         if harm.identity:
             return wound.was_noticed and self._is_believed(node)
