@@ -68,15 +68,13 @@ class DurableLog:
         self.look_at_files()
 
     def look_at_files(self) -> None:
-        """Segments went, or were cut."""
+        """Segments went, or were cut, or are there from before: the first may hold more than the log does."""
         self._known_names = 0
-        live = self._folder.live
-        for name in list(self._sizes):
-            file = live.get(name)
-            if isinstance(file, File):
-                self._sizes[name] = file.live.size_bytes
-            else:
-                del self._sizes[name]
+        self._sizes = {
+            name: file.live.size_bytes
+            for name, file in self._folder.live.items()
+            if name.endswith(names.LOG) and isinstance(file, File)
+        }
 
     @property
     def end_offset(self) -> Offset:

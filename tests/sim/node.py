@@ -824,6 +824,7 @@ class SimNode:
                 written.append((offset, view.end_offset, view.size_bytes))
                 offset = view.end_offset
             self._durable.append(written)
+        self._durable.look_at_files()
         return marks
 
     def persisted(self, effect: PersistElection) -> None:
