@@ -69,8 +69,8 @@ def test_the_table_shows_what_is_missing_and_what_is_claimed_too_early() -> None
     assert faults(tests) == []
     assert "VOTE-01  covered" in render(tests)
     del tests["VOTE-01"]
-    tests["SNAP-01"] = ["hasty"]
-    assert [fault.split()[0] for fault in faults(tests)] == ["VOTE-01", "SNAP-01"]
+    tests["HWM-05"] = ["hasty"]
+    assert [fault.split()[0] for fault in faults(tests)] == ["VOTE-01", "HWM-05"]
     assert "VOTE-01  NOT YET" in render(tests)
-    assert "SNAP-01  COVERED?" in render(tests)
+    assert "HWM-05   COVERED?" in render(tests)
     assert "before" in faults({"VOTE-01": ["a_test"]})[-1]
