@@ -72,9 +72,10 @@ ACCESS: Final[Mapping[str, Access | None]] = {
     "FetchSnapshot": _CLUSTER_ACTION,
     "UpdateRaftVoter": _CLUSTER_ACTION,
     "Vote": _CLUSTER_ACTION,
-    # An export holds every record of the log, secrets too.
+    # An export holds every record of the log, secrets too, and so does what is committed.
     "ExportChunk": _CLUSTER_ACTION,
     "ExportManifest": _CLUSTER_ACTION,
+    "FetchCommitted": _CLUSTER_ACTION,
     # Operators.
     "AddRaftVoter": _ALTER,
     "AlterPartitionReassignments": _ALTER,

@@ -21,7 +21,7 @@ from kraftd.raft.effects import LeaderChanged
 from kraftd.raft.events import Applied
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.committed_log import CommittedLog
-from kraftd.runtime.driver import Driver, TurnTask
+from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.snapshot_loader import Restorable, SnapshotLoader
 from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import Epoch, NodeId, Now, Offset, OffsetAndEpoch
@@ -51,7 +51,7 @@ class StateMachine(Restorable, Protocol):
         """
 
 
-class Applier(TurnTask):
+class Applier(TimedTurnTask):
     """Applies each committed batch once, in order, to one state machine; what a snapshot stands for, not."""
 
     def __init__(
@@ -120,6 +120,8 @@ class Applier(TurnTask):
 
     def run(self, now: Now) -> None:
         """Restore or apply for up to `_RUN_MS`, and schedule another turn if there is more."""
+        if now.mono_ms >= self._loader.retry_at_ms:
+            self._loader.retry()
         is_loading = self._loader.is_loading
         if not is_loading and (self.applied_offset >= self._target or self._is_reading or self.stuck_reason):
             return
@@ -136,6 +138,10 @@ class Applier(TurnTask):
         if self.applied_offset > before:
             self._observe(APPLY, 0, (self._clock_ns() - started_ns) // 1_000, now.wall_ms)
             self._driver.deliver(Applied(self.applied_offset))
+
+    def wake_at_ms(self) -> int:
+        """When a snapshot that could not be read is tried again; NEVER_MS without one."""
+        return self._loader.retry_at_ms
 
     def _apply_portion(self) -> bool:
         """Apply the batches that are in memory or were read. Returns whether more can be applied at once."""

@@ -5,8 +5,9 @@ read in the reader thread, a piece ahead of what is being restored; everything i
 state machine takes the new state as a whole, behind the last batch. Until then it is what it was.
 
 *A damaged snapshot.* The one before it is loaded, if the log reaches back to that; else what the log holds is
-applied from where the state machine is. Where neither works, `stuck_reason` says so. Each damaged file is an
-alarm with the place, until a newer snapshot was written or loaded.
+applied from where the state machine is. Where neither works, `stuck_reason` says so, and it is tried again
+each second: a disk may refuse a read and give it later. Each damaged file is an alarm with the place, until a
+newer snapshot was written or loaded.
 
 A snapshot of an unknown kind of record ends the process, as such a log does: another state machine would take
 it, and go on to another state.
@@ -31,11 +32,12 @@ from kraftd.runtime.observability import Logger
 from kraftd.runtime.worker import Worker
 from kraftd.storage import StorageFailure
 from kraftd.storage.snapshots import PIECE_BYTES, SnapshotInfo
-from kraftd.types import Offset, OffsetAndEpoch
+from kraftd.types import NEVER_MS, Offset, OffsetAndEpoch
 
 _STEP_RECORDS: Final = 512
 """How many records a step restores: some 4 ms."""
 _PIECES_AHEAD: Final = 2
+_RETRY_MS: Final = 1_000
 
 
 Loaded: TypeAlias = Callable[[SnapshotInfo], None]
@@ -117,6 +119,8 @@ class SnapshotLoader:
     ) -> None:
         self.stuck_reason = ""
         """Why neither a snapshot nor the log leads to a state; empty if one does."""
+        self.retry_at_ms = NEVER_MS
+        """When to call `retry`; NEVER_MS unless there is a `stuck_reason`."""
         self._snapshots = snapshots
         self._log_start = log_start
         self._worker = worker
@@ -126,6 +130,7 @@ class SnapshotLoader:
         self._state_machine: Restorable
         self._applied_offset: Offset
         self._loaded: Loaded
+        self._wanted: OffsetAndEpoch
         self._damaged: dict[OffsetAndEpoch, str] = {}
 
     @property
@@ -164,9 +169,14 @@ class SnapshotLoader:
             loaded: Told of what was loaded, which may be an older one, if something was.
         """
         self.stop()
-        self.stuck_reason = ""
         self._state_machine, self._applied_offset, self._loaded = state_machine, applied_offset, loaded
-        self._begin(snapshot_id)
+        self._wanted = snapshot_id
+        self.retry()
+
+    def retry(self) -> None:
+        """Begin once more with the snapshot that was asked for."""
+        self.stuck_reason, self.retry_at_ms = "", NEVER_MS
+        self._begin(self._wanted)
 
     def step(self) -> bool:
         """Restore some records of what was read. Returns whether more can be done at once."""
@@ -219,7 +229,7 @@ class SnapshotLoader:
         header = load.decoder.header
         load.restore.finish()
         self.stop()
-        self.forget_damage_below(load.id.offset)
+        self.forget_damage_below(load.id.offset + 1)
         self._logger.info(
             "snapshot_loaded",
             offset=load.id.offset,
@@ -270,14 +280,17 @@ class SnapshotLoader:
         else:
             instead = f"and the log begins at offset {start}: nothing here leads to a state"
             self.stuck_reason = f"{reason}; {instead}"
-        self._damaged[snapshot_id] = f"snapshot_damaged: {reason}; {instead}"
-        self._logger.error(
-            "snapshot_damaged",
-            offset=snapshot_id.offset,
-            epoch=snapshot_id.epoch,
-            reason=reason,
-            instead=instead,
-        )
+            self.retry_at_ms = self._driver.now().mono_ms + _RETRY_MS
+        alarm = f"snapshot_damaged: {reason}; {instead}"
+        if self._damaged.get(snapshot_id) != alarm:
+            self._damaged[snapshot_id] = alarm
+            self._logger.error(
+                "snapshot_damaged",
+                offset=snapshot_id.offset,
+                epoch=snapshot_id.epoch,
+                reason=reason,
+                instead=instead,
+            )
         if older:
             self._begin(older[-1])
 

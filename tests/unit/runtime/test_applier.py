@@ -14,7 +14,7 @@ from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.committed_log import CommittedLog
 from kraftd.storage.snapshots import SnapshotInfo
-from kraftd.types import Now, OffsetAndEpoch
+from kraftd.types import NEVER_MS, Now, OffsetAndEpoch
 
 NOW = Now(1, 1)
 
@@ -41,6 +41,7 @@ class Loader:
     stuck_reason = ""
     alarms = ()
     percent = 0
+    retry_at_ms = NEVER_MS
 
     def __init__(self, steps: int = 0) -> None:
         self.steps = steps
@@ -50,6 +51,9 @@ class Loader:
     def load(self, snapshot_id: OffsetAndEpoch, machine: Machine, offset: int, loaded: Any) -> None:
         self.is_loading, self.loaded = True, partial(loaded, SnapshotInfo(snapshot_id, 1, 1_234))
         self.machine, self.id = machine, snapshot_id
+
+    def retry(self) -> None:
+        self.is_loading, self.stuck_reason, self.retry_at_ms = True, "", NEVER_MS
 
     def step(self) -> bool:
         self.steps -= 1
@@ -249,6 +253,23 @@ def test_while_a_snapshot_is_restored_nothing_is_applied_and_nobody_is_told_anyt
     world.turns += 1
     feeder.run(NOW)
     assert world.events == [Applied(6)]
+
+
+@pytest.mark.covers("D-23")
+def test_a_snapshot_that_could_not_be_read_is_tried_again_when_its_time_has_come() -> None:
+    world, machine, loader = World(10), Machine(), Loader(steps=2)
+    one = applier(world, machine, loader)
+    one.load_snapshot(OffsetAndEpoch(4, 1))
+    one.commit(10)
+    loader.is_loading, loader.stuck_reason, loader.retry_at_ms = False, "no snapshot can be read", 1_001
+    assert one.wake_at_ms() == 1_001
+
+    one.run(Now(1_000, 1))
+    assert not machine.restored
+    one.run(Now(1_001, 1))
+
+    assert machine.restored == [OffsetAndEpoch(4, 1)]
+    assert one.wake_at_ms() == NEVER_MS
 
 
 @pytest.mark.covers("LSN-06")

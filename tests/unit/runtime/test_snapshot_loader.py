@@ -14,7 +14,7 @@ from kraftd.records.snapshot import encode_snapshot
 from kraftd.runtime.snapshot_loader import SnapshotLoader
 from kraftd.storage import StorageFailure
 from kraftd.storage.snapshots import PIECE_BYTES, SnapshotInfo
-from kraftd.types import Now, OffsetAndEpoch
+from kraftd.types import NEVER_MS, Now, OffsetAndEpoch
 
 AT = 1_700_000_000_000
 OLD, MIDDLE, NEW = (OffsetAndEpoch(offset, 3) for offset in (40, 70, 90))
@@ -254,6 +254,28 @@ def test_no_older_one_than_what_is_applied_is_loaded_in_place_of_a_damaged_one()
     world.finish()
     assert world.machine.state is None
     assert world.loader.alarms[0].endswith("the log is applied from offset 60 instead")
+
+
+def test_the_only_one_is_tried_again_until_the_disk_gives_it() -> None:
+    world = World(NEW, log_start=NEW.offset)
+    world.unreadable.add(NEW)
+    world.load(NEW)
+    world.finish()
+    for _ in range(2):
+        assert world.loader.stuck_reason
+        assert world.loader.retry_at_ms == world.now().mono_ms + 1_000
+        world.loader.retry()
+        world.finish()
+    assert [event for event, _ in world.lines] == ["snapshot_damaged"], "one line for one cause"
+
+    world.unreadable.clear()
+    world.loader.retry()
+    world.finish()
+
+    assert world.machine.state == (NEW, values_of(NEW))
+    assert not world.loader.stuck_reason
+    assert not world.loader.alarms
+    assert world.loader.retry_at_ms == NEVER_MS
 
 
 def test_a_disk_that_failed_ends_the_process() -> None:
