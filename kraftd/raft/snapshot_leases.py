@@ -5,8 +5,8 @@ that it asks for. Neither it nor the log behind it is cleaned meanwhile: else a 
 the cleaner leaves it would begin anew for ever.
 
 A voter's lease lasts as long as it goes on. That of an observer ends after ten times the time that the file
-needs at 1 MiB a second, but not before a minute is over, after which the cleaner comes again: nobody holds it up
-for longer by asking for a byte now and then.
+needs at 1 MiB a second, but not before a minute is over, after which the cleaner comes again: nobody holds it
+up for longer by asking for a byte now and then.
 
 Four observers download at a time, and voters whenever they want: a hundred brokers that start together would
 have the disk read for all of them at once. The others wait with their request. A slot is given on when the
@@ -30,8 +30,8 @@ _OBSERVERS_BYTES_A_MS = 105
 """A tenth of 1 MiB a second."""
 
 _OBSERVERS_LEASE_MS = 60_000
-"""The least for an observer. 17 KB take ten seconds in small pieces over a slow link: with a lease as short as the
-file, and a new snapshot every few seconds, it would begin anew for ever.
+"""The least for an observer. 17 KB take ten seconds in small pieces over a slow link: with a lease as short
+as the file, and a new snapshot every few seconds, it would begin anew for ever.
 """
 
 LEASES_MAX = 1_000

@@ -143,11 +143,6 @@ class SnapshotFiles:
         """The newest, None if there is none."""
         return self.infos[-1] if self.infos else None
 
-    @property
-    def oldest(self) -> SnapshotInfo | None:
-        """The oldest, None if there is none."""
-        return self.infos[0] if self.infos else None
-
     def get(self, snapshot_id: OffsetAndEpoch) -> SnapshotInfo | None:
         """Return the one with this id, None if it does not count."""
         return next((info for info in self.infos if info.id == snapshot_id), None)
