@@ -87,23 +87,23 @@ class ReaderView:
             )
             for s in segments
         ]
-        self._bases = [part.base_offset for part in self._segments]
+        self._bases = [segment.base_offset for segment in self._segments]
         # The epochs of a log with holes are partly inferred.
-        self._epochs = () if any(part.holes for part in self._segments) else epochs
+        self._epochs = () if any(segment.holes for segment in self._segments) else epochs
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.generation = generation
 
     def pin(self) -> "ReaderView":
         """Keep the files open until `release`; on the loop. Returns itself."""
-        for part in self._segments:
-            part.pins.count += 1
+        for segment in self._segments:
+            segment.pins.count += 1
         return self
 
     def release(self) -> None:
         """Let go of the files, once for each `pin`; on the loop."""
-        for part in self._segments:
-            part.pins.count -= 1
+        for segment in self._segments:
+            segment.pins.count -= 1
 
     def read(self, offset: Offset, max_bytes: int) -> bytes:
         """Read whole batches, from the one that holds `offset`, up to `max_bytes` or the segment's end.
@@ -132,19 +132,19 @@ class ReaderView:
         """Return the newest batches, oldest first, each by itself: about `max_bytes`, never across damage."""
         newest: list[bytes] = []
         end_offset = self.end_offset
-        for part in reversed(self._segments):
-            if part.end_offset != end_offset or max_bytes <= 0:
+        for segment in reversed(self._segments):
+            if segment.end_offset != end_offset or max_bytes <= 0:
                 break
-            sound_start = part.holes[-1].end_position if part.holes else 0
-            start = max(part.entries.boundary_before(max(part.size_bytes - max_bytes, 0)), sound_start)
-            data = self._disk.read(part.handle, part.size_bytes - start, start, part.path)
+            sound_start = segment.holes[-1].end_position if segment.holes else 0
+            start = max(segment.entries.boundary_before(max(segment.size_bytes - max_bytes, 0)), sound_start)
+            data = self._disk.read(segment.handle, segment.size_bytes - start, start, segment.path)
             newest[:0] = [
                 batch for batch in _split(data) if head_at(batch, 0).base_offset >= self.start_offset
             ]
             if start > 0:
                 break
             max_bytes -= len(data)
-            end_offset = part.base_offset
+            end_offset = segment.base_offset
         return newest
 
     def base_of(self, offset: Offset) -> Offset:
@@ -170,16 +170,16 @@ class ReaderView:
         Raises:
             DamagedReadError: One of them is not sound.
         """
-        part = self._segments[max(bisect_right(self._bases, end_offset - 1) - 1, 0)]
+        segment = self._segments[max(bisect_right(self._bases, end_offset - 1) - 1, 0)]
         try:
-            return [head for head, _ in sound_batches(self._disk, part.handle, part.path, start, end)]
+            return [head for head, _ in sound_batches(self._disk, segment.handle, segment.path, start, end)]
         except CorruptBatchError:
-            raise self._damaged(part, end_offset - 1) from None
+            raise self._damaged(segment, end_offset - 1) from None
 
     def _read_sound(self, offset: Offset, max_bytes: int) -> bytes:
-        part, position, first = self._locate(offset)
-        end = self._end_of(part, position, first.size_bytes, max_bytes)
-        data = self._disk.read_around(part.handle, end - position, position, part.path)
+        segment, position, first = self._locate(offset)
+        end = self._end_of(segment, position, first.size_bytes, max_bytes)
+        data = self._disk.read_around(segment.handle, end - position, position, segment.path)
         sound, next_offset = 0, first.base_offset
         try:
             for batch in scan(data):
@@ -190,7 +190,7 @@ class ReaderView:
         except CorruptBatchError:
             pass  # the sound batches before it are returned; a read that begins here raises
         if not sound:
-            raise self._damaged(part, offset)
+            raise self._damaged(segment, offset)
         return data[:sound]
 
     def _misfit(self, base_offset: Offset, epoch: Epoch, next_offset: Offset) -> str:
@@ -203,10 +203,10 @@ class ReaderView:
         return ""
 
     def _locate(self, offset: Offset) -> tuple[_CapturedSegment, int, Head]:
-        part = self._segments[max(bisect_right(self._bases, offset) - 1, 0)]
-        if not part.base_offset <= offset < part.end_offset:
-            raise self._damaged(part, offset)
-        return (part, *self._find(part, offset))
+        segment = self._segments[max(bisect_right(self._bases, offset) - 1, 0)]
+        if not segment.base_offset <= offset < segment.end_offset:
+            raise self._damaged(segment, offset)
+        return (segment, *self._find(segment, offset))
 
     def _locate_sound(self, offset: Offset) -> tuple[int, Head]:
         """As `_locate`, for a truncation, which goes back before no offset on the word of a head without its
@@ -215,26 +215,28 @@ class ReaderView:
         Node 1 truncates to 704, which is a boundary. The head at 698 has gone bad and says that its batch
         goes on for thousands of offsets: believed, it would cost node 1 the committed records from 698 on.
         """
-        part, position, head = self._locate(offset)
+        segment, position, head = self._locate(offset)
         if head.base_offset == offset:
             return position, head
         try:
-            next(sound_batches(self._disk, part.handle, part.path, position, position + head.size_bytes))
+            next(
+                sound_batches(self._disk, segment.handle, segment.path, position, position + head.size_bytes)
+            )
         except CorruptBatchError:
-            raise self._damaged(part, offset) from None
+            raise self._damaged(segment, offset) from None
         return position, head
 
-    def _find(self, part: _CapturedSegment, offset: Offset) -> tuple[int, Head]:
+    def _find(self, segment: _CapturedSegment, offset: Offset) -> tuple[int, Head]:
         """Return the position of the batch that holds `offset`, and its head."""
-        base, position = part.entries.entry_before(offset - part.base_offset)
-        next_offset = part.base_offset + base
-        limit = self._sound_end(part, position)
+        base, position = segment.entries.entry_before(offset - segment.base_offset)
+        next_offset = segment.base_offset + base
+        limit = self._sound_end(segment, position)
         window, start = b"", position
         while position + HEAD_BYTES <= limit:
             if position - start + HEAD_BYTES > len(window):
                 start = position
                 window = self._disk.read_around(
-                    part.handle, min(_WINDOW_BYTES, limit - start), start, part.path
+                    segment.handle, min(_WINDOW_BYTES, limit - start), start, segment.path
                 )
                 if len(window) < HEAD_BYTES:
                     break
@@ -245,16 +247,16 @@ class ReaderView:
                 return position, head
             position += head.size_bytes
             next_offset = head.last_offset + 1
-        raise self._damaged(part, offset)
+        raise self._damaged(segment, offset)
 
-    def _end_of(self, part: _CapturedSegment, position: int, first_bytes: int, max_bytes: int) -> int:
+    def _end_of(self, segment: _CapturedSegment, position: int, first_bytes: int, max_bytes: int) -> int:
         """Return the last batch boundary at or before `position + max_bytes`, at least one batch further."""
-        sound_end = self._sound_end(part, position)
+        sound_end = self._sound_end(segment, position)
         limit = min(position + max_bytes, sound_end)
         if limit == sound_end:
             return limit
-        end = min(max(position + first_bytes, part.entries.boundary_before(limit)), sound_end)
-        window = self._disk.read_around(part.handle, max(limit - end, 0), end, part.path)
+        end = min(max(position + first_bytes, segment.entries.boundary_before(limit)), sound_end)
+        window = self._disk.read_around(segment.handle, max(limit - end, 0), end, segment.path)
         walked = 0
         while walked + HEAD_BYTES <= len(window):
             size_bytes = head_at(window, walked).size_bytes
@@ -263,29 +265,29 @@ class ReaderView:
             walked += size_bytes
         return end + walked
 
-    def _sound_end(self, part: _CapturedSegment, position: int) -> int:
+    def _sound_end(self, segment: _CapturedSegment, position: int) -> int:
         """Return where the sound bytes that hold `position` end."""
-        return next((h.position for h in part.holes if h.position >= position), part.size_bytes)
+        return next((h.position for h in segment.holes if h.position >= position), segment.size_bytes)
 
-    def _damaged(self, part: _CapturedSegment, offset: Offset) -> DamagedReadError:
-        damage = self._diagnose(part, offset)
+    def _damaged(self, segment: _CapturedSegment, offset: Offset) -> DamagedReadError:
+        damage = self._diagnose(segment, offset)
         if damage is not None:
             return DamagedReadError(str(damage), damage)
         return DamagedReadError(
-            f"{part.path}: the batch that held offset {offset} cannot be read; fetch it from another voter"
+            f"{segment.path}: the batch that held offset {offset} cannot be read; fetch it from another voter"
         )
 
-    def _diagnose(self, part: _CapturedSegment, offset: Offset) -> Damage | None:
+    def _diagnose(self, segment: _CapturedSegment, offset: Offset) -> Damage | None:
         """Return the first damage on the way to an offset; None if the opening has reported it."""
-        is_here = part.base_offset <= offset < part.end_offset
-        if not is_here or any(hole.offset <= offset < hole.end_offset for hole in part.holes):
+        is_here = segment.base_offset <= offset < segment.end_offset
+        if not is_here or any(hole.offset <= offset < hole.end_offset for hole in segment.holes):
             return None
-        base, position = part.entries.entry_before(offset - part.base_offset)
-        next_offset = part.base_offset + base
-        end = self._sound_end(part, position)
+        base, position = segment.entries.entry_before(offset - segment.base_offset)
+        next_offset = segment.base_offset + base
+        end = self._sound_end(segment, position)
         reason = ""
         try:
-            for head, _ in sound_batches(self._disk, part.handle, part.path, position, end):
+            for head, _ in sound_batches(self._disk, segment.handle, segment.path, position, end):
                 reason = self._misfit(head.base_offset, head.epoch, next_offset)
                 if reason or head.last_offset >= offset:
                     break
@@ -294,7 +296,7 @@ class ReaderView:
         except CorruptBatchError as error:
             reason = error.reason
         return Damage(
-            file=str(part.path),
+            file=str(segment.path),
             position_bytes=position,
             offset=next_offset,
             end_offset=next_offset,

@@ -185,7 +185,7 @@ class Segment:
         kept.first_timestamp_ms = self.first_timestamp_ms if position > 0 else NO_TIMESTAMP
         if kept.index.timestamps:
             kept.max_timestamp_ms = kept.index.timestamps[-1]
-            kept.max_timestamp_offset = self.base_offset + kept.index.time_lasts[-1]
+            kept.max_timestamp_offset = self.base_offset + kept.index.time_offsets[-1]
         return kept
 
     def activate(self, disk: Disk, index_bytes: int) -> None:

@@ -33,14 +33,15 @@ class SegmentIndex:
     It only grows: a truncation makes a new one (`truncated`), so a reader thread may keep an old one.
     """
 
-    __slots__ = ("bases", "lasts", "positions", "time_lasts", "timestamps")
+    __slots__ = ("bases", "lasts", "positions", "time_offsets", "timestamps")
 
     def __init__(self) -> None:
         self.bases = array("I")
         self.lasts = array("I")
         self.positions = array("I")
         self.timestamps = array("q")
-        self.time_lasts = array("I")
+        self.time_offsets = array("I")
+        """Of each timestamp the offset of the batch's last record."""
 
     @property
     def last_position(self) -> int:
@@ -63,7 +64,7 @@ class SegmentIndex:
         newest = self.timestamps[-1] if self.timestamps else NO_TIMESTAMP
         if timestamp_ms > newest:
             self.timestamps.append(timestamp_ms)
-            self.time_lasts.append(last)
+            self.time_offsets.append(last)
 
     def entry_before(self, relative_offset: int) -> tuple[int, int]:
         """Return base offset and position of the last indexed batch that begins at or before this offset."""
@@ -81,8 +82,8 @@ class SegmentIndex:
         slots = bisect_right(self.bases, relative_offset - 1) if relative_offset > 0 else 0
         kept.bases, kept.lasts = self.bases[:slots], self.lasts[:slots]
         kept.positions = self.positions[:slots]
-        slots = bisect_right(self.time_lasts, relative_offset - 1) if relative_offset > 0 else 0
-        kept.timestamps, kept.time_lasts = self.timestamps[:slots], self.time_lasts[:slots]
+        slots = bisect_right(self.time_offsets, relative_offset - 1) if relative_offset > 0 else 0
+        kept.timestamps, kept.time_offsets = self.timestamps[:slots], self.time_offsets[:slots]
         return kept
 
     def encode_offsets(self, since: int = 0) -> bytes:
@@ -91,7 +92,7 @@ class SegmentIndex:
 
     def encode_times(self, since: int = 0) -> bytes:
         """Return the `.timeindex` entries from number `since` on."""
-        return b"".join(map(encode_time_entry, self.timestamps[since:], self.time_lasts[since:]))
+        return b"".join(map(encode_time_entry, self.timestamps[since:], self.time_offsets[since:]))
 
 
 class IndexFiles:

@@ -137,7 +137,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.storage.log_reader:ReaderView._locate_sound",
-            "raise self._damaged(part, offset) from None",
+            "raise self._damaged(segment, offset) from None",
             "pass",
         ),
         where=("tests/unit/storage/test_reading.py",),
