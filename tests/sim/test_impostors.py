@@ -32,6 +32,7 @@ SHAPE = {
     "quiet_every_us": 0,
     "resign_part": 0.0,
     "turn_us": 100,
+    "apply_us": 0,
     "timing": QuorumTiming(500, 1_000, 300, 0, 1_000, 20),
 }
 
