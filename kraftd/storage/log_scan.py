@@ -135,15 +135,25 @@ class LogScan:
         wrong = None
         if head.base_offset != self._next:
             wrong = f"the batch says offset {head.base_offset} where {self._next} must come"
-        elif self._checkpoint_epochs and self._checkpoint_epoch(head.base_offset) not in {0, head.epoch}:
+        elif self._checkpoint_epochs and self._contradicts_checkpoint(head):
             if head.base_offset == self._wrong_epoch_at:
-                known = self._checkpoint_epoch(head.base_offset)
+                known = self._checkpoint_epoch(head.base_offset) or self._checkpoint_epochs[0].epoch
                 wrong = f"the batch says epoch {head.epoch} where {names.EPOCH_CHECKPOINT} says {known}"
             self.disagreeing.append(head.base_offset)
         elif head.epoch < self._epoch:
             wrong = f"the batch says epoch {head.epoch} after epoch {self._epoch}"
         if wrong is not None:
             raise CorruptBatchError(wrong, position_bytes=segment.size_bytes, path=str(segment.path))
+
+    def _contradicts_checkpoint(self, head: Head) -> bool:
+        """Whether `leader-epoch-checkpoint` rules this epoch out.
+
+        A log that was cut in the middle of a segment holds batches from before its first entry, whose epochs
+        it does not tell. But it tells the most that they can have: a bit flip there would else make every
+        later batch look older than the log.
+        """
+        known = self._checkpoint_epoch(head.base_offset)
+        return head.epoch != known if known else head.epoch > self._checkpoint_epochs[0].epoch
 
     def _checkpoint_epoch(self, offset: Offset) -> Epoch:
         """Return the epoch of this offset in `leader-epoch-checkpoint`, 0 if none; offsets ascend from call
