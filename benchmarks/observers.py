@@ -17,6 +17,7 @@ from typing import Any
 import uvloop
 from peers.cluster import Node, percentile
 from peers.kraftd import HELLO, Kraftd, alter_configs
+from rows import row
 
 from kraftd.protocol import messages as m
 from kraftd.protocol.framing import FrameReader
@@ -44,10 +45,6 @@ def main() -> None:
     row("load of this machine, 1 minute", os.getloadavg()[0])
 
 
-def row(label: str, value: float) -> None:
-    print(f"{label:58} {value:10,.1f}", flush=True)
-
-
 async def measure(folder: Path, count: int, rate: int, seconds: int) -> None:
     cluster = Kraftd(folder)
     async with cluster.running():
@@ -59,17 +56,16 @@ async def measure(folder: Path, count: int, rate: int, seconds: int) -> None:
         row(f"leader's CPU, no observer, {before:,.0f} changes/s", busy)
         observers = [await _connected(Observer(FIRST_ID + each), leader) for each in range(count)]
         await asyncio.sleep(2)
-        row(f"leader's CPU, {count} observers, idle", await _cpu_percent(leader, seconds))
+        row(f"leader's CPU, {count} observers, idle", await _cpu_percent(leader, seconds), at_most=5)
         for each in observers:
             each.seen_ms.clear()
-            each.responses = 0
         more, changes = await _busy(leader, writers, seconds)
         row(f"leader's CPU, {count} observers, {changes:,.0f} changes/s", more)
-        row("  more than without observers, for as many changes", more - busy * changes / before)
+        row("  more than without observers, for as many changes", more - busy * changes / before, at_most=25)
         seen_ms = sorted(each for observer in observers for each in observer.seen_ms)
         row("  responses to an observer, a second", len(seen_ms) / count / seconds)
         row("  append to seen as committed, ms, p50", percentile(seen_ms, 0.5))
-        row("  append to seen as committed, ms, p99", percentile(seen_ms, 0.99))
+        row("  append to seen as committed, ms, p99", percentile(seen_ms, 0.99), at_most=150)
 
 
 async def _busy(leader: Node, writers: list["Writer"], seconds: int) -> tuple[float, float]:

@@ -38,9 +38,17 @@ Where things happen:
     a topic is created                     controller/topics/creating.py
     a change of configs is decided         controller/configs/configuration_control.py
     a record changes the image             metadata/parts/, a module for each kind of entity
+    a request fails that nobody expected   runtime/request_failures.py
     an API is decided                      controller/admin_apis.py: a line for each, which names its module
     a torn end is cut                      storage/recovery.py; found by storage/log_scan.py
+    old segments are checked               runtime/log_checker.py; storage/unread_segments.py takes them
     a snapshot is written                  runtime/snapshotter.py; raft/snapshot_points.py says where
+    a snapshot is served                   raft/snapshot_serving.py; the disk: runtime/snapshot_transfer.py
+    a snapshot is downloaded               raft/snapshot_fetch.py; the disk: runtime/snapshot_transfer.py
+    a snapshot is loaded                   runtime/snapshot_loader.py
+    the log is cut in front                raft/retention.py chooses, raft/snapshots.py agrees, storage/log.py
+                                           does it
+    an observer's lease ends               raft/snapshot_leases.py
     committed records are watched          runtime/committed_fetches.py; cli/log_stream.py, cli/watch.py
     a fault hurts simulated nodes          tests/sim/fault_*.py
 
@@ -73,7 +81,8 @@ D-25 to D-34 are kept for changes of the voters, and repair.
     D-07  The leader and the vote of an epoch survive every change of state within it. A pre-vote writes no
           election and resets no timer.
     D-08  A closed connection to the leader starts a pre-vote within 100 ms, once an epoch; failover waits
-          for no timeout. A node that has much left to apply waits 300 ms more.
+          for no timeout. A node that has much left to apply waits 300 ms more. Pre-votes that were refused
+          are not repeated before the fetch timeout; voters that could not be reached are asked anew.
     D-09  A hand-over waits for the successor's log, then names it first, and it campaigns at once, unless it
           has much left to apply; the old leader stays to vote.
     D-10  The high watermark is a majority's, never goes back, moves only past a record of the leader's own
@@ -83,17 +92,20 @@ D-25 to D-34 are kept for changes of the voters, and repair.
           what is applied.
     D-13  A waiter lives and dies with its epoch, and has a deadline; "not appended" and "outcome unknown" are
           different outcomes.
-    D-14  What a peer sends ends nothing: it is refused, logged, backed off. A decision that raises costs its
-          own request.
+    D-14  What a peer sends ends nothing: it is refused, logged, backed off. A decision that raises, or any
+          request that only reads or decides, costs itself: UNKNOWN_SERVER_ERROR, one line, a count.
     D-15  The tail is served from memory, the rest by a reader thread whose result is checked again.
     D-16  One turn of the loop: all frames, one drain, one write, one flush, joined replies.
     D-17  Storage is synchronous and thread-free; only runtime and net know loops and threads. An error that
-          nobody expects ends the process, unless D-14 or D-35 say what it costs.
+          nobody expects ends the process, unless D-14 or D-35 say what it costs. They never speak of the
+          quorum's own requests, nor of what raft, storage or an activation raises.
     D-18  Whole committed batches are applied, in order, and what raises there ends the process; a node leads
           only past its own first record; the image's hash is a sum kept as it changes.
     D-19  Where a snapshot is made is a function of the log: the end of the batch, outside a transaction, at
           which the bytes or the time since the last one are reached. The voters write one after the other,
           the leader last; a point that is overtaken is dropped. Files of one id are equal, byte for byte.
+          But for a snapshot in the place of ones that all went bad: its node counts from there once it was
+          restarted, and whoever loads it does so, too.
     D-20  A snapshot counts once it was read back and proved, synced, renamed, and its directory synced; until
           then it promises nothing. What fails of it costs the snapshot, with an alarm, never the process.
     D-21  A snapshot takes the log's place in one barrier: no flush runs, the generation rises, the recovery
@@ -101,11 +113,14 @@ D-25 to D-34 are kept for changes of the voters, and repair.
           never for less than is committed here.
     D-22  The log is cut at a snapshot's end that is applied and flushed, without a new generation; not while
           a replica downloads what is before. Names go at once, files when nobody reads them, in a worker.
-    D-23  A start restores the newest whole snapshot and applies the log behind it. Until it has, a node knows
-          how far behind it is and lets others lead, and tells nobody an applied offset.
+    D-23  A start restores the newest whole snapshot and applies the log behind it. Segments wholly below it
+          are checked after the start, in the background; damage there cuts them off and is no loss. Until all
+          is applied, a node knows how far behind it is and lets others lead, and tells nobody an applied
+          offset.
     D-24  Observers are answered after voters, in groups: one that was up to date at once, after that at most
           every few milliseconds. They are given what is committed, and the disk is read for one at a time.
-          Four of them load a snapshot at once, and keep it from being cleaned for a bounded time.
+          Four of them load a snapshot at once, for a voter the disk is read before it is for them, and they
+          keep from being cleaned what is within a time, and no more than one retention.
     D-35  What grows with partitions is decided in slices, some ten milliseconds each, and the record that
           says "done" is the last. What raises leaves out the one partition or broker that it was about; it is
           repeated, and an alarm until it succeeds.

@@ -36,6 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="whose controllers the brokers of tests/brokers stand on",
     )
     parser.addoption(
+        "--outage-s",
+        type=float,
+        default=15.0,
+        help="how long tests/brokers/test_faults.py leaves the brokers without any controller",
+    )
+    parser.addoption(
         "--releases",
         default="4.1.1",
         help="whose brokers tests/brokers/test_releases.py runs, such as 3.9.1,4.0.2; or all",

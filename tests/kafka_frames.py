@@ -12,6 +12,7 @@ _PROTO = Path(__file__).parents[1] / "proto"
 sys.path.append(str(_PROTO))  # pytest has it there, `python -m tests.hostile.run` has not
 
 from generator.schema import (  # noqa: E402
+    OWN_TAGS,
     ArrayType,
     Field,
     FieldType,
@@ -31,6 +32,11 @@ def kafka_requests() -> Iterator[tuple[Message, int]]:
         for message in schema.messages:
             if message.kind == "request":
                 yield from ((message, version) for version in message.versions)
+
+
+def tagged(struct: StructDef, version: int) -> list[Field]:
+    """The tagged fields of a version that Kafka's wire has; those of kraftd's own are on msgpack alone."""
+    return [field for field in struct.tagged(version) if (field.tag or 0) < OWN_TAGS]
 
 
 FIXED = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8}
@@ -89,7 +95,7 @@ class Frames:
             out += self._filled(field, path) if field in path[:1] else self._value(field)
         tags = [
             uvarint(field.tag or 0) + uvarint(len(inside)) + inside
-            for field in struct.tagged(self._version)
+            for field in tagged(struct, self._version)
             if field in path[:1]
             for inside in [self._filled(field, path)]
         ]

@@ -43,3 +43,12 @@ def test_the_benchmark_gives_the_figures_it_promises(tmp_path: Path) -> None:
     assert all(value > 0 for value in figures["changes_per_s"].values())
     assert figures["rss_mb"] > 0
     assert figures["idle_cpu_percent"] >= 0
+
+
+def test_the_benchmark_of_bounded_logs_says_of_each_figure_whether_it_is_reached() -> None:
+    shown = run(sys.executable, "benchmarks/bounded_log.py", "--quick")
+    for part in ("wiped", "restart", "single", "month", "observers"):
+        assert f"\n{part} " in shown
+    wanted = [line for line in shown.splitlines() if "at most" in line]
+    assert len(wanted) >= 15
+    assert all(line.endswith((": reached", ": MISSED")) for line in wanted)

@@ -18,6 +18,7 @@ from importlinter.cli import lint_imports
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from kraftd.audit.invariants import INVARIANTS
 from tests.conformance.catalogue import rules
 
 ROOT = Path(__file__).parents[1]
@@ -343,6 +344,44 @@ def test_every_rule_is_proved_and_told() -> None:
     assert told - proved == set()
     cited = {rule for path in WRITTEN for rule in re.findall(r"\bD-\d\d\b", text(path))}
     assert cited - told == {"D-25", "D-34"}, "kept for what is not here yet"
+
+
+def test_every_promised_invariant_fires_in_a_test() -> None:
+    """Whatever `docs/promises.md` names has a test that expects its violation: by `fires`, or by a `match`
+    that begins with its name. Those of `kraftd.audit` have one each in `tests/unit/audit/test_audit.py`.
+    """
+    promised = set(re.findall(r"`((?:[A-Z][a-z]+){1,})`", text(Path("docs/promises.md"))))
+    assert len(promised) > 50
+    fired = {invariant.__name__ for invariant in INVARIANTS}
+    for path in AROUND:
+        if path.name.startswith("test_"):
+            fired |= {re.split(r"\W", each, maxsplit=1)[0] for each in expected_violations(path)}
+    assert promised - fired == set()
+
+
+def expected_violations(path: Path) -> Iterator[str]:
+    """How the violations begin that the tests of a module expect."""
+    for function, _ in functions(path):
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            patterns = [keyword.value for keyword in call.keywords if keyword.arg == "match"]
+            if name_of_call(call) == "raises" and patterns and "Violation" in ast.unparse(call.args[0]):
+                yield from texts(patterns[0], function)
+            elif name_of_call(call) == "fires":
+                yield from texts(call.args[0], function)
+
+
+def name_of_call(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def texts(value: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """The texts that an expression may begin with; of a parameter, those that the test is called with."""
+    if isinstance(value, ast.JoinedStr):
+        value = value.values[0]
+    inside = value if isinstance(value, ast.Constant) else ast.Tuple(function.decorator_list, ast.Load())
+    for node in ast.walk(inside):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import struct
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from peers.cluster import (
     BATCH_CHANGES,
@@ -37,6 +38,7 @@ class Kafka(Cluster):
 
     name = "kafka"
     can_resign = False
+    java_options: ClassVar[Sequence[str]] = ()
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -44,7 +46,7 @@ class Kafka(Cluster):
         self._request = alter_configs(0, batch=False)
 
     def prepare(self) -> None:
-        java = kafka_java(heap_mb=400)
+        java = [*kafka_java(heap_mb=400), *self.java_options]
         for number, directory, config, port in write_configs(self.directory, self.name):
             form = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
             subprocess.run(form, check=True, capture_output=True)

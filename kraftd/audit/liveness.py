@@ -40,6 +40,7 @@ class LeadersAreFollowed(Invariant):
     """A leader resigns once no majority makes fetch progress for two check-quorum spans.
 
     A replica that only repeats its fetch position makes no progress, unless it had reached the leader's end.
+    One that downloads a snapshot makes it by asking for a later piece.
     """
 
     listens = (RequestReceived,)
@@ -53,12 +54,17 @@ class LeadersAreFollowed(Invariant):
         if not isinstance(state, Leader) or not isinstance(event, RequestReceived):
             return
         request = event.request
-        if not isinstance(request, m.FetchRequest) or not request.topics:
-            return
-        voter, asked = request.replica_state.replica_id, request.topics[0].partitions[0]
-        if voter != node.node_id and asked.current_leader_epoch == state.epoch:
-            end_offset = node.log[-1].end_offset if node.log else 0
-            self._of(node, state.epoch, now_ms).record_fetch(voter, asked.fetch_offset, end_offset, now_ms)
+        if isinstance(request, m.FetchRequest) and request.topics:
+            voter, fetch = request.replica_state.replica_id, request.topics[0].partitions[0]
+            if voter != node.node_id and fetch.current_leader_epoch == state.epoch:
+                end_offset = node.log[-1].end_offset if node.log else 0
+                progress = self._of(node, state.epoch, now_ms)
+                progress.record_fetch(voter, fetch.fetch_offset, end_offset, now_ms)
+        elif isinstance(request, m.FetchSnapshotRequest) and request.topics:
+            piece = request.topics[0].partitions[0]
+            if piece.current_leader_epoch == state.epoch:
+                place = piece.snapshot_id.end_offset, piece.position
+                self._of(node, state.epoch, now_ms).record_piece(request.replica_id, place, now_ms)
 
     def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
         """Count the voters that made progress lately."""
@@ -103,6 +109,8 @@ class _FetchProgress:
         self.progressed_at_ms: dict[NodeId, int] = {}
         self.is_due = False
         self._asked: dict[NodeId, tuple[Offset, Offset]] = {}
+        self._places: dict[NodeId, tuple[Offset, int]] = {}
+        """The end offset of the snapshot, and the position in it, that each asked for last."""
 
     def record_fetch(self, voter: NodeId, offset: Offset, end_offset: Offset, now_ms: int) -> None:
         """Record a fetch: progress is another position than before, or the end of the log."""
@@ -110,6 +118,12 @@ class _FetchProgress:
         if offset != before_offset or offset >= before_end:
             self.progressed_at_ms[voter] = now_ms
         self._asked[voter] = offset, end_offset
+
+    def record_piece(self, voter: NodeId, place: tuple[Offset, int], now_ms: int) -> None:
+        """Record a request for a piece of a snapshot: progress is a later one than before."""
+        if place > self._places.get(voter, (-1, -1)):
+            self.progressed_at_ms[voter] = now_ms
+        self._places[voter] = place
 
 
 class PreVotesAreOfOneRound(Invariant):

@@ -4,7 +4,7 @@ Every node tells what its own image says; the newest image that answered is beli
 named.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from kraftd.cli.survey import Survey
@@ -23,6 +23,9 @@ _FIELDS: Final[Mapping[str, str]] = {
     "offline_partition_names": "offline_partitions",
 }
 """Key of the schema, and the field of DescribeNode that it is."""
+
+_VALUE_WIDTH: Final = 55
+"""What a terminal of 80 columns has room for beside the labels."""
 
 TROUBLES: Final = ("FencedBrokers", "OfflinePartitions")
 """The labels of what somebody should look at."""
@@ -67,7 +70,15 @@ def _active_text(data: Mapping[str, Any]) -> str:
 
 
 def _named(count: int, names: list[int | str]) -> str:
-    """How many there are, with the names of the first of them."""
+    """How many there are, with the names of the first of them, as far as a line of a terminal has room."""
+    shown = [str(name) for name in names[:1]]
+    for name in names[1:]:
+        if len(_listed(count, [*shown, str(name)])) > _VALUE_WIDTH:
+            break
+        shown.append(str(name))
+    return _listed(count, shown)
+
+
+def _listed(count: int, names: Sequence[str]) -> str:
     more = count - len(names)
-    rest = [f"and {more} more"] if more > 0 else []
-    return f"{count}: {', '.join([*map(str, names), *rest])}"
+    return f"{count}: {', '.join([*names, *([f'and {more} more'] if more > 0 else [])])}"

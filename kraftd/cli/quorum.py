@@ -297,8 +297,15 @@ def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
         node["log_end_offset"],
         id_text(node["high_watermark"], "?"),
         node["lag"],
-        in_short(node["troubles"]),
+        in_short([*node["troubles"], *_why_no_snapshot(node)]),
     )
+
+
+def _why_no_snapshot(node: Mapping[str, Any]) -> list[str]:
+    """Why a node has no snapshot, or writes none, unless an alarm says it."""
+    why = node["why_no_snapshot"]
+    is_told = not why or any(why in trouble for trouble in node["troubles"])
+    return [] if is_told else [f"no snapshot: {why}"]
 
 
 # --- replication -----------------------------------------------------------------------------------------

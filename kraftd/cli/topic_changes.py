@@ -71,7 +71,8 @@ class TopicsOutcome(msgspec.Struct, frozen=True):
         if not self.failures:
             return
         worst = max(self.failures, key=lambda error: isinstance(error, UnknownOutcomeError))
-        raise type(worst)("; ".join(map(str, self.failures)))
+        *texts, last = map(str, self.failures)
+        raise type(worst)("; ".join([*(text.removesuffix(".") for text in texts), last]))
 
 
 def create(

@@ -1,9 +1,15 @@
 """The active controller: decides requests on the newest image, from the begin of a leadership to its end.
 
-Entered by `QuorumController`, which makes one for each epoch in which this node leads. A decision changes
-nothing: its records are applied to the newest image first, and count as appended only if that went well. So
-one that raises costs its own request and nothing else (D-14, KAFKA-14204); the next leader, to which the same
-request comes, survives it too.
+Entered by `QuorumController`, which makes one for each epoch in which this node leads. A decision goes in
+this order: its records are applied to the newest image, which makes another one; its response is made; of a
+plan, the sessions and timers are told; and only then, as the very last step (`_added`), the write counts as
+appended. So one that raises costs its own request and nothing else (D-14, KAFKA-14204); the next leader, to
+which the same request comes, survives it too.
+
+The append comes after all that. If the log refuses it, the write is taken out of the newest image, and what
+the sessions were told stays. They are soft state: a broker whose fencing was refused is as silent as before,
+and its fencing is repeated; one whose registration was refused registers again; one whose unregistration was
+refused gets a session anew (`withdraw`).
 
 What grows with partitions is a `Plan`, and done in slices: the first one at once, the others when
 `next_slice` is called. Whoever asked for it is answered with the last slice.
@@ -12,10 +18,8 @@ Not here: how an API is decided (its operation), what a leader writes by itself 
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from msgspec.structs import replace
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from kraftd.controller.context import NO_CLIENT, Client, Context, ControllerSettings
 from kraftd.controller.decisions import (
@@ -34,7 +38,7 @@ from kraftd.controller.operations import WriteOperation
 from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import LogLine, Plan, Task
 from kraftd.controller.sessions import BrokerSessions
-from kraftd.controller.timers import LOOK, RETRY, Timers
+from kraftd.controller.timers import LOOK, NO_OP_TASK, RETRY, Timers
 from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
@@ -44,6 +48,9 @@ from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
 from kraftd.types import Now, Offset
+
+_Made: TypeAlias = tuple[Write, MetadataImage]
+"""A write that does not count as appended yet, and the image after it."""
 
 
 class ActiveController:
@@ -75,6 +82,7 @@ class ActiveController:
         self._seed = seed
         self._resolved: deque[Resolved] = deque()
         self._polled_ms = 0
+        self._has_withdrawn = False
         self.timers = Timers(sessions, settings)
         """What it does by itself."""
 
@@ -113,10 +121,17 @@ class ActiveController:
             if write.is_last and run.plan is not None:
                 self._tell(run.kind, run.plan)
         elif error is not ErrorCode.REQUEST_TIMED_OUT:
+            # A slice that timed out is in the log and may still be committed (D-13): it is not repeated, and
+            # the plan goes on from the image with it.
             if run.task is not None:
                 self.timers.failed(run.task, f"the log refused it: {error.name}", self._polled_ms)
             if self.plans.end(run) and run.request is not None:
                 self._resolved.append(Resolved(run, ImmediateResponse(self._refusal(run.request, error))))
+
+    def withdraw(self, write: Write) -> None:
+        """Forget a write that the log refused. What it ended begins anew with the next decision."""
+        self.uncommitted.withdraw(write)
+        self._has_withdrawn = True
 
     # -- requests
 
@@ -131,13 +146,14 @@ class ActiveController:
                 decided, tuple
             ):  # of a Plan, an abstract class, it would cost ten times as much
                 run = RunningPlan(request.NAME, now.mono_ms, request=request, version=version, client=client)
-                return self._begin(run, decided, context)
-            records, response = decided
-            if not records:
-                return self._after_newest(request, response)
-            return self._write(request.NAME, records, response, request, context)
-        except Exception as error:  # noqa: BLE001 - nothing was changed
+                decision = self._begin(run, decided, context)
+            elif decided[0]:
+                decision = self._made(request.NAME, *decided, request, context)
+            else:
+                return self._after_newest(request, decided[1])
+        except Exception as error:  # noqa: BLE001 - nothing was appended
             return self._failed(request.NAME, request, error)
+        return self._added(decision) if isinstance(decision, tuple) else decision
 
     def append(self, kind: str, records: Sequence[AnyRecord]) -> Write:
         """Append what nobody asked for. The records may set the level that they are written at."""
@@ -147,8 +163,7 @@ class ActiveController:
         image = builder.image()
         level = image.metadata_version
         write = Write(kind, self.leader.epoch, tuple([encode_allowed(record, level) for record in records]))
-        self.uncommitted.add(write, image)
-        return write
+        return self._added((write, image))
 
     # -- slices
 
@@ -165,35 +180,26 @@ class ActiveController:
         if run is None:
             return None
         context = self._context(now, run.version, run.client)
-        decision: Write | ImmediateResponse | AfterWrite | None
+        decision: _Made | ImmediateResponse | AfterWrite | None
         try:
             decision = self._go_on(run, context)
-        except Exception as error:  # noqa: BLE001 - nothing was changed
+        except Exception as error:  # noqa: BLE001 - nothing was appended
             self.plans.end(run)
             if run.task is not None:
                 self._failed_alone(run.task, error, now)
                 return None
             decision = self._failed(run.kind, run.request, error)
-        if decision is None or isinstance(decision, Write):
-            return decision
-        return Resolved(run, decision) if run.request is not None else None
+        if isinstance(decision, tuple):
+            return self._added(decision)
+        return Resolved(run, decision) if decision is not None and run.request is not None else None
 
     def run_timers(self, now: Now) -> Write | None:
         """Begin one thing that is due by itself; its first slice, if it has any."""
-        self._polled_ms = now.mono_ms
-        context = self._context(now, 0, NO_CLIENT)
-        task = LOOK
-        try:
-            found = self.timers.due(context, self.plans)
-            if found is None:
-                return None
-            task = found
-            run = RunningPlan(task.kind, now.mono_ms, task=task)
-            decision = self._begin(run, self.timers.plan_of(task, context), context)
-        except Exception as error:  # noqa: BLE001 - nothing was changed
-            self._failed_alone(task, error, now)
-            return None
-        return decision if isinstance(decision, Write) else None
+        return self._run_alone(LOOK, lambda context: self.timers.due(context, self.plans), now)
+
+    def write_no_op(self, now: Now) -> Write | None:
+        """Write a NoOp, unless one failed and is repeated by `run_timers`."""
+        return self._run_alone(NO_OP_TASK, lambda _context: self.timers.no_op(), now)
 
     def drop(self, leader: KnownLeader) -> list[Resolved]:
         """Forget all plans, since somebody else leads, or nobody. Returns what goes to who asked for them."""
@@ -208,6 +214,10 @@ class ActiveController:
 
     def _context(self, now: Now, version: int, client: Client) -> Context:
         self._seed = seed = self._seed + 1
+        if self._has_withdrawn:
+            self._has_withdrawn = False
+            self._sessions.begin_missing(self.uncommitted.image, self.next_offset, now.mono_ms)
+            self.timers.brokers_changed(now.mono_ms)
         uncommitted = self.uncommitted
         next_offset = self._applied_offset + uncommitted.record_count
         return Context(
@@ -222,10 +232,48 @@ class ActiveController:
             self.plans.leaving,
         )
 
-    def _write(
-        self, kind: str, records: Sequence[AnyRecord], response: Any, request: Any, context: Context
-    ) -> Write | ImmediateResponse:
-        """Count the records of an atomic decision as appended, unless they are too many for a batch."""
+    def _run_alone(self, looking: Task, look: Callable[[Context], Task | None], now: Now) -> Write | None:
+        """Begin the task that `look` finds; if looking itself raises, the task that failed is `looking`."""
+        self._polled_ms = now.mono_ms
+        context = self._context(now, 0, NO_CLIENT)
+        task = looking
+        try:
+            found = look(context)
+            if found is None:
+                return None
+            task = found
+            run = RunningPlan(task.kind, now.mono_ms, task=task)
+            decision = self._begin(run, self.timers.plan_of(task, context), context)
+        except Exception as error:  # noqa: BLE001 - nothing was appended
+            self._failed_alone(task, error, now)
+            return None
+        return self._added(decision) if isinstance(decision, tuple) else None
+
+    def _added(self, made: _Made) -> Write:
+        """Count a write as appended from now on. Nothing may stand between this and the log.
+
+        The log gives back what was appended, in order. Had anything raised after this, the write would count
+        as appended without being there: the next batch that is committed would be another one than awaited,
+        which ends the process, and the next leader would do the same.
+        """
+        write, image = made
+        self.uncommitted.add(write, image)
+        run = write.slice_of
+        if run is not None:
+            run.slices += 1
+            run.in_flight += 1
+        return write
+
+    def _made(
+        self,
+        kind: str,
+        records: Sequence[AnyRecord],
+        response: Any,
+        request: Any,
+        context: Context,
+        run: RunningPlan | None = None,
+    ) -> _Made | ImmediateResponse:
+        """The write of an atomic decision, unless its records are too many for a batch."""
         image = context.image
         level = image.metadata_version
         values = tuple([encode_allowed(record, level) for record in records])
@@ -234,9 +282,7 @@ class ActiveController:
         builder = ImageBuilder(image)
         for record in records:
             builder.apply(record, -1)
-        write = Write(kind, self.leader.epoch, values, response, request)
-        self.uncommitted.add(write, builder.image())
-        return write
+        return Write(kind, self.leader.epoch, values, response, request, run), builder.image()
 
     def _after_newest(self, request: Any, response: Any) -> ImmediateResponse | AfterWrite:
         """A response without records: it waits until what it tells of is committed.
@@ -259,7 +305,9 @@ class ActiveController:
 
     # -- inside: slices
 
-    def _begin(self, run: RunningPlan, plan: Plan, context: Context) -> Decision:
+    def _begin(
+        self, run: RunningPlan, plan: Plan, context: Context
+    ) -> _Made | ImmediateResponse | AfterWrite | Started:
         """Begin a plan with its first slice, unless another one about the same broker has begun."""
         if plan.about is not None and self.plans.is_busy(plan.about):
             self.plans.hold(run, plan.about)
@@ -270,7 +318,7 @@ class ActiveController:
             self.plans.begin(run)
         return Started(run) if decision is None else decision
 
-    def _go_on(self, run: RunningPlan, context: Context) -> Write | ImmediateResponse | AfterWrite | None:
+    def _go_on(self, run: RunningPlan, context: Context) -> _Made | ImmediateResponse | AfterWrite | None:
         """The next slice of a plan that has begun, or the decision of a request that had to wait for one."""
         if run.plan is None:
             decided = self._operations[type(run.request)].decide(context, run.request)
@@ -279,8 +327,7 @@ class ActiveController:
                 records, response = decided
                 if not records:
                     return self._after_newest(run.request, response)
-                decision = self._write(run.kind, records, response, run.request, context)
-                return replace(decision, slice_of=run) if isinstance(decision, Write) else decision
+                return self._made(run.kind, records, response, run.request, context, run)
             run.plan = decided
             self.plans.decided(run)
         decision_of_slice, is_last = self._slice(run, run.plan, context)
@@ -290,40 +337,40 @@ class ActiveController:
 
     def _slice(
         self, run: RunningPlan, plan: Plan, context: Context
-    ) -> tuple[Write | ImmediateResponse | AfterWrite | None, bool]:
+    ) -> tuple[_Made | ImmediateResponse | AfterWrite | None, bool]:
         """One slice: its write, or the response if the last slice is empty; and whether it is the last."""
         records, is_last = plan.advance(context)
-        end_offset = context.next_offset + len(records)
+        values: tuple[bytes, ...] = ()
+        image = context.image
         if records:
-            applied = _applied(records, context.image, plan)
+            applied = _applied(records, image, plan)
             if applied is None:
                 return None, False
             values, image = applied
-            response, request = (plan.response(), run.request) if is_last else (None, None)
-            write = Write(run.kind, self.leader.epoch, values, response, request, run, is_last)
-            self.uncommitted.add(write, image)
-            run.slices += 1
-            run.in_flight += 1
         if not is_last:
-            return (write if records else None), False
-        plan.appended(self._sessions, end_offset, context.now.mono_ms)
-        self._ended(run, plan, context.now)
+            if not records:
+                return None, False
+            return (Write(run.kind, self.leader.epoch, values, None, None, run, is_last=False), image), False
+        response, end_offset = plan.response(), context.next_offset + len(records)
+        with self._sessions.all_or_none():
+            plan.appended(self._sessions, end_offset, context.now.mono_ms)
+            self._ended(run, plan, context.now)
         if records:
-            return write, True
+            return (Write(run.kind, self.leader.epoch, values, response, run.request, run), image), True
         self._tell(run.kind, plan)
-        return self._after_newest(run.request, plan.response()), True
+        return self._after_newest(run.request, response), True
 
     def _ended(self, run: RunningPlan, plan: Plan, now: Now) -> None:
-        """The last slice of a plan is appended: see to what it left out."""
-        self.timers.brokers_changed(now.mono_ms)
+        """The last slice of a plan is about to be appended: see to what it left out."""
         task, left_out = run.task, plan.failures()
+        again = plan.again() if left_out else None
+        self.timers.brokers_changed(now.mono_ms)
         if task is not None and not (left_out and task.kind == RETRY):
             self.timers.succeeded(task)
         if not left_out:
             return
         self.errors += len(left_out)
         self._lines.append(failure_line(run.kind, run.request, left_out[0].error, left_out))
-        again = plan.again()
         if again is not None:
             self.timers.left_out(task, run.about, str(left_out[0]), again, now.mono_ms)
 

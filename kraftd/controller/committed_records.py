@@ -7,10 +7,11 @@ a state that nobody else has.
 
 from collections.abc import Callable, Sequence
 
-from kraftd.errors import ErrorCode, KraftdError
+from kraftd.errors import ErrorCode, KraftdError, MalformedError
 from kraftd.metadata.feature_levels import is_supported
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, is_applied
+from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.records.frame import AnyRecord, RawRecord, record_name
 from kraftd.records.messages import FeatureLevelRecord
 from kraftd.types import Offset, OffsetAndEpoch
@@ -46,22 +47,27 @@ class ImageRestore:
         self._at, self._done = at, done
         self._builder = ImageBuilder(EMPTY)
 
-    def add(self, values: Sequence[bytes]) -> None:
-        """Take the next records.
+    def add(self, values: Sequence[bytes], where: str) -> None:
+        """Take the next records; `where` names file and byte, for errors.
 
         Raises:
             MalformedError: One is none.
             UnknownRecordError: One has a kind, version or feature level that is unknown here.
             ImpossibleRecordError: One cannot follow what came before.
         """
-        self._builder.apply_values(values, self._at.offset, self._check)
+        which = f"{where}: a record of the snapshot at offset {self._at.offset}"
+        try:
+            self._builder.apply_values(
+                values, self._at.offset, lambda record, _offset: check_known(record, which)
+            )
+        except MalformedError as error:
+            raise MalformedError(f"{where}: {error}") from error
+        except ImpossibleRecordError as error:
+            raise ImpossibleRecordError(error.offset, error.reason, which) from error
 
     def finish(self) -> None:
         """Hand over the image."""
         self._done(self._builder.image(), self._at)
-
-    def _check(self, record: AnyRecord, _offset: Offset) -> None:
-        check_known(record, f"a record of the snapshot at offset {self._at.offset}")
 
 
 def check_known(record: AnyRecord, which: str) -> None:

@@ -53,15 +53,13 @@ from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
-from kraftd.records.messages import NoOpRecord
 from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch
 
 ACTIVATION_RETRY_MS = 50
 """How long after a refusal of its first records a new active controller writes them again."""
 
 ACTIVATE = "Activate"
-NO_OP = "NoOp"
-"""Kinds of writes that no request asked for; the kind of a request is its name."""
+"""The kind of the first records of an activation. That of a request is its name; of a timer, its task's."""
 
 _DEFAULTS = ControllerSettings()
 
@@ -163,6 +161,15 @@ class QuorumController:
         operation = self._writes.get(type(run.request))
         return EventClass.SESSIONS if operation is None else operation.event_class
 
+    def request_failed(self, request: Any, error: Exception) -> LogLine:
+        """Count a request that failed by a defect of this program. Returns the line that says so."""
+        self._errors_before += 1
+        return failure_line(request.NAME, request, error)
+
+    def refusal(self, request: Any, error: ErrorCode) -> Any:
+        """The response to a request that was not done."""
+        return self._operations[type(request)].refuse(request, error, write_refusal(error, self._leader))
+
     def too_late(self, request: Any) -> Any:
         """The response to a request that waited for longer than makes sense to decide it."""
         return self._operations[type(request)].refuse(request, ErrorCode.REQUEST_TIMED_OUT, TOO_LATE)
@@ -184,7 +191,7 @@ class QuorumController:
 
     @property
     def error_count(self) -> int:
-        """The number of decisions that raised since this node started; Kafka's MetadataErrorCount."""
+        """The number of decisions and requests that raised since this node started (MetadataErrorCount)."""
         return self._errors_before + (self._active.errors if self._active is not None else 0)
 
     @property
@@ -309,9 +316,8 @@ class QuorumController:
         # Node 1 leads, its followers are cut off, and write A times out. They come back and A is committed.
         # Had A been withdrawn, the controller would meet records that it never wrote, and end the process.
         active = self._active if write.epoch == self._leader.epoch else None
-        uncommitted = active.uncommitted if active is not None else None
-        if error is not ErrorCode.REQUEST_TIMED_OUT and uncommitted is not None:
-            uncommitted.withdraw(write)
+        if error is not ErrorCode.REQUEST_TIMED_OUT and active is not None:
+            active.withdraw(write)
             if write.kind == ACTIVATE:
                 self._activation_at_ms = self._polled_at_ms + ACTIVATION_RETRY_MS
         if write.request is None:
@@ -320,7 +326,11 @@ class QuorumController:
         return operation.refuse(write.request, error, write_refusal(error, self._leader))
 
     def poll(self, now: Now) -> Write | None:
-        """Write what is due by itself: the first records of an activation, or a NoOp on an idle log."""
+        """Write what is due by itself: the first records of an activation, or a NoOp on an idle log.
+
+        An activation that raises ends the process, as it does in Kafka: without it nothing can be decided
+        here, and the next leader may fare better.
+        """
         active = self._active
         if active is None or now.mono_ms < self.poll_at_ms:
             return None
@@ -333,17 +343,14 @@ class QuorumController:
             active.begin(now)
             return write
         if active.timers.wake_at_ms <= now.mono_ms:
-            return self._run_timers(active, now)
+            write = active.run_timers(now)
+            if write is not None:
+                self._restart_idle_timer(now)
+            return write
         self._restart_idle_timer(now)
         if len(active.uncommitted) > 0 or active.uncommitted.image.metadata_version < NO_OP_SINCE:
             return None
-        return active.append(NO_OP, [NoOpRecord()])
-
-    def _run_timers(self, active: ActiveController, now: Now) -> Write | None:
-        write = active.run_timers(now)
-        if write is not None:
-            self._restart_idle_timer(now)
-        return write
+        return active.write_no_op(now)
 
     def next_slice(self, now: Now) -> Write | Resolved | None:
         """The next slice of what is worked off in slices, or what became of it; None if nothing is due.
@@ -406,8 +413,7 @@ class QuorumController:
             return self._refuse_read(operation, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _failed(self, request: Any, error: Exception) -> None:
-        self._errors_before += 1
-        self.lines.append(failure_line(request.NAME, request, error))
+        self.lines.append(self.request_failed(request, error))
 
     def _refuse_read(self, operation: ReadOperation[Any], request: Any, error: ErrorCode) -> Any:
         return operation.refuse(request, error, read_refusal(error, self._leader))

@@ -14,8 +14,10 @@ Differs: the session of a broker that was told that it may stop is over, so that
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
+from msgspec.structs import replace
 
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
@@ -25,7 +27,7 @@ NO_CONTACT_MS = -1
 
 
 class Session(msgspec.Struct):
-    """One incarnation of one broker. Mutable; only `BrokerSessions` changes it."""
+    """One incarnation of one broker. A heartbeat changes it; for all else `BrokerSessions` replaces it."""
 
     broker_epoch: int
     registered_offset: Offset
@@ -81,16 +83,33 @@ class BrokerSessions:
 
         Which offsets their registrations have is not known here; the end of the log is above them all.
         """
-        self._sessions = {
-            broker.broker_id: Session(
-                broker.broker_epoch, log_end - 1, NO_CONTACT_MS if broker.fenced else now_ms
-            )
-            for broker in image[BROKERS].values()
-        }
+        self._sessions = {}
+        self.begin_missing(image, log_end, now_ms)
+
+    def begin_missing(self, image: MetadataImage, log_end: Offset, now_ms: int) -> None:
+        """Begin the session of each broker of the image that has none, as at the beginning of a leadership.
+
+        The log refused an unregistration of broker 5. Its session ended with the decision, and the broker is
+        still there: without a session it would never be fenced, however silent it falls.
+        """
+        for broker in image[BROKERS].values():
+            if self.get(broker.broker_id, broker.broker_epoch) is None:
+                contact_ms = NO_CONTACT_MS if broker.fenced else now_ms
+                self._sessions[broker.broker_id] = Session(broker.broker_epoch, log_end - 1, contact_ms)
 
     def end(self) -> None:
         """End a leadership."""
         self._sessions = {}
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """Note what a decision entails: if anything raises meanwhile, nothing of it was noted (D-14)."""
+        before = self._sessions.copy()
+        try:
+            yield
+        except BaseException:
+            self._sessions = before
+            raise
 
     def heard(self, broker_id: NodeId, broker_epoch: int, metadata_offset: Offset, now_ms: int) -> None:
         """Note a heartbeat as it arrives, and how far its sender has read the log."""
@@ -116,10 +135,10 @@ class BrokerSessions:
         """End the session of a broker: it was fenced for its silence, or told that it may stop."""
         session = self.get(broker_id, broker_epoch)
         if session is not None:
-            session.contact_ms, session.shutdown_offset = NO_CONTACT_MS, -1
+            self._sessions[broker_id] = replace(session, contact_ms=NO_CONTACT_MS, shutdown_offset=-1)
 
     def shutting_down(self, broker_id: NodeId, broker_epoch: int, offset: Offset) -> None:
         """Note the last record of what the controlled shutdown of a broker entails (KAFKA-14292)."""
         session = self.get(broker_id, broker_epoch)
         if session is not None:
-            session.shutdown_offset = offset
+            self._sessions[broker_id] = replace(session, shutdown_offset=offset)

@@ -32,6 +32,7 @@ from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import Plan, Task
 from kraftd.controller.sessions import NO_CONTACT_MS, BrokerSessions
 from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.records.messages import NoOpRecord
 from kraftd.types import NEVER_MS, NO_NODE, NodeId, Offset
 
 CHECKS_PER_SESSION_TIMEOUT: Final = 8
@@ -44,10 +45,13 @@ FINISH = "FinishPredecessorPlans"
 RETRY = "RetryLeftOutPartitions"
 ELECT_PREFERRED = "ElectPreferredLeaders"
 ELECT_UNCLEAN = "ElectUncleanLeaders"
+NO_OP = "NoOp"
 """Kinds of plans that nobody asked for, as metrics and events name them."""
 
 LOOK: Final = Task("LookForSilentBrokers")
 """No plan, and an alarm if it fails. The next look is its repetition."""
+
+NO_OP_TASK: Final = Task(NO_OP)
 
 
 class _Failure(msgspec.Struct, frozen=True):
@@ -81,7 +85,7 @@ class Timers:
     def alarms(self) -> Sequence[str]:
         """What failed and is repeated, for operators."""
         return [
-            f"{task.kind}: failed {failure.count} times, is repeated: {failure.text}"
+            f"{task.kind}: failed {_times(failure.count)}, is repeated: {failure.text}"
             + (f" (broker {task.about})" if task.about is not None else "")
             for task, failure in self._failures.items()
         ]
@@ -127,6 +131,10 @@ class Timers:
             self._left_out += 1
             task = Task(RETRY, about, self._left_out)
         self.failed(task, text, now_ms, again)
+
+    def no_op(self) -> Task | None:
+        """The task that writes a NoOp; None if it failed, and is repeated anyway."""
+        return None if NO_OP_TASK in self._failures else NO_OP_TASK
 
     def due(self, context: Context, plans: PlanRunner) -> Task | None:
         """What is due now; None if nothing is."""
@@ -251,8 +259,17 @@ def elect_unclean(_context: Context, _task: Task) -> Plan:
     return StagedPlan(None, [_election("leaderless_partitions_led", leaderless())])
 
 
+def no_op(_context: Context, _task: Task) -> Plan:
+    """The log of an idle cluster moves on."""
+    return StagedPlan(None, [Stage("", {}, first=(NoOpRecord(),))])
+
+
 def _election(line_name: str, changes: PartitionChanges) -> Stage:
     return Stage(line_name, {}, changes=changes, is_told_anyway=False)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _intervals_ms(settings: ControllerSettings) -> Mapping[str, int]:
@@ -268,5 +285,6 @@ PLANS: Final[Mapping[str, Callable[[Context, Task], Plan]]] = {
     FINISH: finish,
     ELECT_PREFERRED: elect_preferred,
     ELECT_UNCLEAN: elect_unclean,
+    NO_OP: no_op,
 }
 """How each kind of task is done; what was left out says by itself how (`Plan.again`)."""

@@ -9,27 +9,28 @@ Takes no lock and creates no file. While a node is running in the directory, its
 unfinished; they are reported as torn, which is no problem.
 """
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from kraftd.controller.committed_records import ImageRestore
 from kraftd.errors import KraftdError, MalformedError, StorageError
 from kraftd.records import meta_properties, names, partition_metadata
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.records.snapshot import SnapshotDecoder
-from kraftd.storage.bootstrap import read_bootstrap
+from kraftd.storage.bootstrap import ZERO_CHECKPOINT, read_bootstrap, read_zero_checkpoint
 from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import judge_election
-from kraftd.storage.epoch_checkpoint import epochs_beyond, load_epochs
 from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log
+from kraftd.storage.log_start import OpenReport
+from kraftd.storage.opening import unusable_log
 from kraftd.storage.presence import lost_log
 from kraftd.storage.sidecar import SidecarState, read_sidecar
+from kraftd.storage.snapshot_files import SnapshotSurvey, damage_of, instead_text, survey_snapshots
+from kraftd.storage.snapshots import PIECE_BYTES
 from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
-
-_PIECE_BYTES = 1 << 20
 
 
 class SegmentFacts(msgspec.Struct, frozen=True):
@@ -86,6 +87,7 @@ class _Inspector:
         self._problems: list[str] = []
         self._notes: list[str] = []
         self._state: SidecarState | None = None
+        self._survey = SnapshotSurvey()
 
     def facts(self) -> DirectoryFacts:
         """What was found."""
@@ -125,7 +127,9 @@ class _Inspector:
 
     def at_log(self) -> None:
         """Look at the metadata directory."""
-        gone = lost_log(self._disk, self._path, self._state)
+        self._survey = survey_snapshots(self._disk, self._log_path)
+        newest = self._survey.ids[-1] if self._survey.ids else None
+        gone = lost_log(self._disk, self._path, self._state, newest)
         if gone:
             self._problems.append(gone)
             return
@@ -135,6 +139,7 @@ class _Inspector:
             return
         try:
             self._at_partition_metadata()
+            self._at_zero_checkpoint()
             self._at_segments()
         except StorageError as error:
             self._problems.append(str(error))
@@ -152,6 +157,19 @@ class _Inspector:
         if topic_id != METADATA_TOPIC_ID:
             self._problems.append(f"{file}: belongs to topic {uuid_text(topic_id)}, not to the metadata log")
 
+    def _at_zero_checkpoint(self) -> None:
+        """Look at the snapshot at offset 0, where Kafka's formatter puts the first voters."""
+        try:
+            zero = read_zero_checkpoint(self._disk, self._log_path)
+        except StorageError as error:
+            self._problems.append(str(error))
+            return
+        if zero is not None and zero.has_voters:
+            self._notes.append(
+                f"{self._log_path / ZERO_CHECKPOINT}: holds the first voters of a quorum with dynamic "
+                "voters: kraftd does not start in this directory"
+            )
+
     def _at_segments(self) -> None:
         quorum_state = self._log_path / names.QUORUM_STATE
         local_state = self._state.local_state if self._state is not None else None
@@ -159,36 +177,30 @@ class _Inspector:
         recovery_point = (
             self._state.recovery_point if self._state is not None and not finding.written_elsewhere else None
         )
-        log, report = Log.open(self._disk, self._log_path, recovery_point=recovery_point, read_only=True)
-        snapshots = self._snapshots()
-        segments = log.segment_files
-        start, end = _ends_of(log, snapshots)
-        try:
-            self._found.update(
-                election=finding.election,
-                log_start_offset=start,
-                log_end_offset=end.offset,
-                log_end_epoch=end.epoch,
-                epochs=log.epochs,
-                segments=tuple(SegmentFacts(str(file), base, size) for base, file, size in segments),
-                snapshots=snapshots,
-            )
-            self._at_election(finding.election, finding.amnesia, end)
-            self._at_start(start, snapshots)
-        finally:
-            log.abandon()
+        survey = self._survey
+        log, report = Log.open(
+            self._disk,
+            self._log_path,
+            recovery_point=recovery_point,
+            snapshots=survey.ids,
+            read_only=True,
+        )
+        log.abandon()
+        self._found.update(
+            election=finding.election,
+            log_start_offset=log.start_offset,
+            log_end_offset=log.end_offset,
+            log_end_epoch=log.last_record_epoch,
+            epochs=log.epochs,
+            segments=self._segments(),
+            snapshots=self._snapshots(),
+        )
+        end = OffsetAndEpoch(log.end_offset, log.last_record_epoch)
+        self._at_election(finding.election, finding.amnesia, end)
         self._problems += [str(damage) for damage in report.damage]
-        if segments or not snapshots:
-            self._problems += report.incomplete
-        else:
-            self._problems += self._lost_behind(end)
+        self._problems += report.incomplete
         self._notes += [*report.torn, *report.notes]
-
-    def _lost_behind(self, end: OffsetAndEpoch) -> tuple[str, ...]:
-        """Signs that there were records behind the snapshots, which are all that is left."""
-        path = self._log_path / names.EPOCH_CHECKPOINT
-        epochs, _ = load_epochs(self._disk, path)
-        return epochs_beyond(epochs, end.offset, path)
+        self._at_snapshots(report, log.start_offset)
 
     def _at_election(self, election: Election, amnesia: str, end: OffsetAndEpoch) -> None:
         if amnesia:
@@ -204,24 +216,63 @@ class _Inspector:
                 f"the last record is of epoch {end.epoch}"
             )
 
-    def _at_start(self, start_offset: Offset, snapshots: Sequence[OffsetAndEpoch]) -> None:
-        """Look for the newest whole snapshot that a log above 0 goes on from."""
-        if start_offset == 0:
-            return
-        damaged = list[str]()
-        for snapshot_id in reversed(snapshots):
-            if snapshot_id.offset < start_offset:
-                continue
-            damage = _snapshot_damage(self._disk, self._log_path / names.snapshot_name(snapshot_id))
-            if not damage:
-                self._notes += [f"{text}; an older one is whole" for text in damaged]
-                return
-            damaged.append(damage)
-        self._problems += damaged
-        self._problems.append(
-            f"{self._log_path}: begins at offset {start_offset}, and no snapshot holds the state "
-            "before it: restore the snapshot, or format the directory anew"
+    def _at_snapshots(self, report: OpenReport, log_start_offset: Offset) -> None:
+        """Say which snapshots are not whole, and what the state is made of instead."""
+        survey, used = self._survey, report.snapshots
+        older = [(one, damage_of(self._disk, self._log_path, one)) for one in survey.ids[:-1]]
+        damaged = sorted(
+            [*survey.damaged, *((one, text) for one, text in older if text)],
+            key=lambda each: each[0].log_order,
         )
+        try:
+            lost = unusable_log(self._disk, self._log_path, survey)
+        except StorageError as error:
+            self._problems.append(str(error))
+            return
+        if lost:
+            self._problems += [text for _, text in damaged if not lost.startswith(text)]
+            self._problems.append(lost)
+            return
+        self._notes += [f"{text}; {instead_text(used)}" for _, text in damaged]
+        if used:
+            self._at_newest_snapshot(used, log_start_offset)
+
+    def _at_newest_snapshot(self, used: Sequence[OffsetAndEpoch], log_start_offset: Offset) -> None:
+        """Restore the newest snapshot as the node does first, and say what keeps it from that."""
+        try:
+            self._restore(used[-1])
+        except MalformedError as error:
+            if len(used) > 1 or log_start_offset == 0:
+                self._notes.append(f"{error}; {instead_text(used[:-1])}")
+            else:
+                self._problems.append(f"{error}; nothing else leads to the state before the log")
+        except KraftdError as error:
+            self._problems.append(str(error))
+
+    def _restore(self, snapshot_id: OffsetAndEpoch) -> None:
+        path = self._log_path / names.snapshot_name(snapshot_id)
+        decoder = SnapshotDecoder(str(path), snapshot_id.epoch)
+        restore = ImageRestore(snapshot_id, lambda *_: None)
+        for piece in _pieces(self._disk, path):
+            for batch in decoder.feed(piece):
+                restore.add(batch.values(), f"{path} at byte {decoder.batch_position}")
+
+    def _segments(self) -> tuple[SegmentFacts, ...]:
+        """The segment files as they lie there, whatever becomes of them."""
+        found = []
+        for name in self._disk.names(self._log_path):
+            segment = names.parse_segment_name(name)
+            if segment is not None and segment.suffix == "log":
+                path = self._log_path / name
+                found.append(SegmentFacts(str(path), segment.base_offset, self._size_of(path)))
+        return tuple(sorted(found, key=lambda each: each.base_offset))
+
+    def _size_of(self, path: Path) -> int:
+        handle = self._disk.open(path, Access.READ)
+        try:
+            return self._disk.size(handle, path)
+        finally:
+            self._disk.close(handle)
 
     def _snapshots(self) -> tuple[OffsetAndEpoch, ...]:
         found = []
@@ -236,39 +287,12 @@ class _Inspector:
         return tuple(sorted(found, key=lambda snapshot_id: snapshot_id.log_order))
 
 
-def _snapshot_damage(disk: Disk, path: Path) -> str:
-    """Why a snapshot is not whole; empty if it is."""
-    snapshot_id = names.parse_snapshot_name(path.name)
-    decoder = SnapshotDecoder(str(path), snapshot_id.epoch if snapshot_id is not None else None)
-    try:
-        for piece in _pieces(disk, path):
-            deque(decoder.feed(piece), maxlen=0)
-        decoder.finish()
-    except (MalformedError, StorageError) as error:
-        return str(error)
-    return ""
-
-
 def _pieces(disk: Disk, path: Path) -> Iterator[bytes]:
     handle = disk.open(path, Access.READ)
     try:
         position = 0
-        while piece := disk.read(handle, _PIECE_BYTES, position, path):
+        while piece := disk.read(handle, PIECE_BYTES, position, path):
             yield piece
             position += len(piece)
     finally:
         disk.close(handle)
-
-
-def _ends_of(log: Log, snapshots: Sequence[OffsetAndEpoch]) -> tuple[Offset, OffsetAndEpoch]:
-    """Where the log begins and ends; without a segment, both at the newest snapshot.
-
-    The epoch of the last record is one that only a snapshot knows where nothing was written since.
-    """
-    start = log.start_offset
-    if not log.segment_files and snapshots:
-        start = snapshots[-1].offset
-    loaded = (one.epoch for one in snapshots if one.offset == start)
-    if log.end_offset > start:
-        return start, OffsetAndEpoch(log.end_offset, log.last_record_epoch)
-    return start, OffsetAndEpoch(start, max(loaded, default=log.last_record_epoch))

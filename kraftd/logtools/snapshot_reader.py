@@ -15,6 +15,7 @@ from kraftd.logtools.batch_reader import Batch, read_batches
 from kraftd.logtools.node_files import LogFile
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.records import names
+from kraftd.records.frame import RawRecord, decode_record, record_name
 from kraftd.records.snapshot import SnapshotCheck
 
 
@@ -37,6 +38,25 @@ def read_snapshot(file: LogFile, *, with_records: bool = True) -> Iterator[Batch
             yield item
     if (missing := reading.missing()) is not None:
         yield missing
+
+
+def unknown_record(file: LogFile) -> Problem | None:
+    """The first record of a kind or version that is unknown here; None if a snapshot has none.
+
+    Raises:
+        UnanswerableError: The file cannot be opened or read.
+        MalformedError: A value is no record.
+    """
+    for item in read_snapshot(file, with_records=False):
+        if isinstance(item, Problem):
+            continue
+        for number, value in enumerate(item.view.values()):
+            record = decode_record(value)
+            if isinstance(record, RawRecord):
+                kind = f"{record_name(record.api_key)}, version {record.version}"
+                text = f"the record is of kind {kind}, which this version of kraftd cannot apply"
+                return item.as_problem(text, item.view.base_offset + number)
+    return None
 
 
 class _Reading:
@@ -62,7 +82,8 @@ class _Reading:
     def missing(self) -> Problem | None:
         """What the file lacks at its end, or at all."""
         text = "" if self._is_told else self._check.missing()
-        return in_file(self._file.path, text) if text else None
+        position = 0 if self._check.header is None else self._file.size_bytes
+        return in_file(self._file.path, text, position_bytes=position) if text else None
 
     def _damaged(self, problem: Problem) -> Problem:
         self._is_told = True

@@ -23,6 +23,7 @@ from kraftd.logtools.node_files import LogFile, NodeFiles, describe
 from kraftd.logtools.node_log import read_log
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.quorum_facts import QuorumFacts, controls_of
+from kraftd.logtools.snapshot_reader import unknown_record
 from kraftd.logtools.state import State, load_snapshot
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
@@ -312,10 +313,17 @@ class _LogCheck:
                 )
                 self._add_note(in_file(snapshot.path, f"not compared, {what}"))
             self._is_folded = True
+            if state.image.is_partial:
+                self._not_comparable(snapshot, is_fault=False)
             return
-        self._compared += 1
         image = self._builder.image()
         wrong = _differences(image, state)
+        known = {kind for kind, _ in image.unknown_kinds()}
+        unknown = [kind for kind, _ in state.image.unknown_kinds()]
+        if unknown and (wrong or not known.issuperset(unknown)):
+            self._not_comparable(snapshot, is_fault=not known.issuperset(unknown))
+            return
+        self._compared += 1
         if image.transaction is not None:
             wrong.append(
                 f"the transaction that began at {image.transaction.begin_offset} has not ended there"
@@ -331,6 +339,15 @@ class _LogCheck:
             told = "; ".join(wrong[:_FACTS_TOLD])
             text = f"is not what the log makes at offset {snapshot.id.offset}"
             self._add_problem(in_file(snapshot.path, f"{text}; the snapshot against the log: {told}{more}"))
+
+    def _not_comparable(self, snapshot: LogFile, *, is_fault: bool) -> None:
+        """Name the first record that is unknown here: what differs may be its work. Nothing is wrong if the
+        log has such records, too.
+        """
+        problem = unknown_record(snapshot)
+        if problem is not None:
+            text = f"{problem.text}; not compared with the log"
+            (self._add_problem if is_fault else self._add_note)(msgspec.structs.replace(problem, text=text))
 
     def _load(self, snapshot: LogFile) -> State | None:
         try:

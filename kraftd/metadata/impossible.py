@@ -12,7 +12,8 @@ class ImpossibleRecordError(KraftdError):
 
     code = ErrorCode.CORRUPT_MESSAGE
 
-    def __init__(self, offset: Offset, reason: str) -> None:
-        super().__init__(f"the record at offset {offset} is impossible: {reason}")
+    def __init__(self, offset: Offset, reason: str, which: str = "") -> None:
+        """Name the record by its offset, or as `which`: those of a snapshot have none."""
+        super().__init__(f"{which or f'the record at offset {offset}'} is impossible: {reason}")
         self.offset = offset
         self.reason = reason

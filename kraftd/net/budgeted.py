@@ -74,6 +74,10 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self._lane = server.budgets.lanes[PeerClass.STRANGER]
         self._in_flight = 0
         self._long_in_flight = 0
+        self._answered_id: int | None = None
+        """The correlation id of the newest response, if it came after the newest request."""
+        self._given_up: set[int] = set()
+        """The correlation ids of requests that were answered although their handlers may still answer."""
         self._is_ordered = False
         """Whether a request is served only once the one before it was answered."""
         self._next: Buffer | None = None
@@ -338,11 +342,15 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
             self._long_in_flight += 1
             self._lane.long_responses += 1
         self._in_flight += 1
+        self._answered_id = None
+        if self._given_up:
+            self._given_up.discard(request.correlation_id)
         self.has_asked = True
         if self._in_flight >= limits.REQUESTS_IN_FLIGHT_MAX and not self._is_held:
             self._is_held = True
             self.hold_reading()
-        # The end of the wire boundary: what is raised here ends the process (D-17).
+        # The end of the wire boundary. What a handler raises that only reads or decides costs its request
+        # (D-14); what leaves the router ends the process (D-17).
         self._handler.request_received(self, request)
 
     def _wait_for_room(self) -> None:
@@ -360,12 +368,26 @@ class BudgetedConnection(FrameConnection, asyncio.BufferedProtocol):
         self, api_version: int, correlation_id: int, message: Any, records: Sequence[Buffer] = ()
     ) -> None:
         """Answer one request; does nothing if the connection is closed."""
+        if self._given_up and correlation_id in self._given_up:
+            self._given_up.remove(correlation_id)
+            return
         self._in_flight -= 1
+        self._answered_id = correlation_id
         if not self.is_open:
             return
         self.send_response(api_version, correlation_id, message, records)
         if self._long_in_flight or self._is_held or self._is_ordered:
             self._go_on_after(message)
+
+    def give_up(self, api_version: int, correlation_id: int, response: Any) -> None:
+        """Answer a request whose handler raised, unless it has been answered; None ends the connection."""
+        if self._answered_id == correlation_id:
+            return
+        if response is None:
+            self.abort("a request that could not be answered")
+            return
+        self.reply(api_version, correlation_id, response)
+        self._given_up.add(correlation_id)
 
     def _go_on_after(self, response: Any) -> None:
         """Serve what waited for this response."""

@@ -6,6 +6,10 @@ one at a time, so that their responses come in the order of the requests, as Kaf
 Fetch is parked, its connection waits. What is not served is not advertised either: whoever sends it
 nevertheless loses the connection, as with Kafka.
 
+A connection has one state yet, and two more have their places. TLS comes before the first byte of a frame:
+it is the transport's. SASL comes before the first request but ApiVersions: until it is done `handle` takes
+nothing else but its own two APIs, and its end sets who the requests are from (`InboundConnection.session`).
+
 Not here: what a request means, and what an ApiVersions response holds (`runtime.kafka_apis`).
 
 Follows: Kafka's SocketServer and RequestChannel; ApiVersions in a version that is too new is answered in

@@ -18,7 +18,7 @@ is all that other packages use. A module imports from its own line and from thos
     snapshot_rpc                           messages of FetchSnapshot built, and read into parameters
     rpc                                    those of the other requests of the quorum
     leader_state  follower_state           mutable: what a leader, a follower keeps
-    snapshot_leases                        which snapshots must stay, because replicas download them
+    snapshot_leases  snapshot_slots        snapshots that stay for who loads them; which observers may load
     purgatory  log_mirror                  fetches that wait at the leader; the log's ends and tail
     peers  rejoin                          who each id belongs to; whether we may vote
     accumulator  reads  request_manager    appends, linearizable reads and requests under way
@@ -30,8 +30,8 @@ is all that other packages use. A module imports from its own line and from thos
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX, SNAPSHOT_CHUNK_BYTES, TAIL_BYTES_MAX
 from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
-from kraftd.raft.retention import KeptSnapshot, Retention, choose_start
-from kraftd.raft.snapshot_points import SnapshotPoint, SnapshotPoints, write_delay_ms
+from kraftd.raft.retention import KeptSnapshot, LeasedSnapshots, Retention, choose_start
+from kraftd.raft.snapshot_points import SnapshotPoint, SnapshotPoints, end_of, write_delay_ms
 from kraftd.raft.status import ROLES, PeerStatus, QuorumStatus
 from kraftd.raft.timing import MIN_LEADER_MS, RandomSource, Timing
 from kraftd.raft.voters import Voter, VoterSet
@@ -40,15 +40,16 @@ __all__ = [
     "FETCH_BYTES_MAX",
     "MIN_LEADER_MS",
     "ROLES",
+    "SNAPSHOT_CHUNK_BYTES",
+    "TAIL_BYTES_MAX",
     "KeptSnapshot",
+    "LeasedSnapshots",
     "OpenedLog",
     "PeerStatus",
     "QuorumStatus",
     "RaftNode",
     "RandomSource",
     "Retention",
-    "SNAPSHOT_CHUNK_BYTES",
-    "TAIL_BYTES_MAX",
     "SnapshotPoint",
     "SnapshotPoints",
     "StateHealth",
@@ -56,5 +57,6 @@ __all__ = [
     "Voter",
     "VoterSet",
     "choose_start",
+    "end_of",
     "write_delay_ms",
 ]

@@ -124,6 +124,8 @@ class ReadSnapshot(msgspec.Struct, frozen=True):
     """CRC-32C of the bytes before `position`, which the replica has from another node; -1 if it has them from
     this one. Other bytes here are another file.
     """
+    for_observer: bool = False
+    """Whether it must not delay a read for a voter (D-24)."""
 
 
 class WriteSnapshot(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.rpc import CommonResponse, LeaderAndEpoch, VoteParams
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
-from kraftd.raft.timing import PRE_VOTE_ROUNDS_MAX, ask_again_ms
+from kraftd.raft.timing import PRE_VOTE_ROUNDS_MAX, ask_again_ms, reach_again_ms
 from kraftd.types import NEVER_MS, NO_NODE, Now
 
 _NOT_WHOLE = "this node is not whole"
@@ -77,7 +77,7 @@ class Elections:
         elif not state.ask_at_ms:
             self.changes.end_election(now, won=False)
             if state.round >= PRE_VOTE_ROUNDS_MAX:
-                self._end_pre_votes(state, now, "no majority would elect it")
+                self._follow_again(state, now)
             else:
                 raft.update_state(replace(state, ask_at_ms=now.mono_ms + ask_again_ms(raft.random_source)))
         elif now.mono_ms >= state.ask_at_ms:
@@ -87,11 +87,29 @@ class Elections:
             raft.update_state(replace(state, ballot=again, round=state.round + 1, ask_at_ms=0))
             self._ask(again, RequestKind.PRE_VOTE, now, round_=state.round + 1)
 
-    def _end_pre_votes(self, state: Prospective, now: Now, why: str) -> None:
+    def _follow_again(self, state: Prospective, now: Now) -> None:
+        """End the pre-votes; unless somebody refused, ask anew before the fetch timeout (D-08)."""
+        if state.ballot.refused:
+            self._end_pre_votes(state, now, "no majority would elect it")
+            return
+        # Node 1 was killed and is being started again, which takes half a second, when node 2, which led
+        # since, is killed too. Node 3 finds nobody, and would wait for its fetch timeout although node 1
+        # would elect it long before. If node 2 lives after all, its next response ends this.
+        again_at_ms = now.mono_ms + reach_again_ms(self.raft.random_source)
+        self._end_pre_votes(state, now, "no majority could be reached", campaign_at_ms=again_at_ms)
+
+    def _end_pre_votes(
+        self, state: Prospective, now: Now, why: str, *, campaign_at_ms: int = NEVER_MS
+    ) -> None:
         """Follow the former leader again while its fetch timeout lasts; else become unattached (D-08)."""
         if state.leader_id != NO_NODE and state.fetch_deadline_ms > now.mono_ms:
             self.changes.become_follower(
-                state.epoch, state.leader_id, now, why, fetch_deadline_ms=state.fetch_deadline_ms
+                state.epoch,
+                state.leader_id,
+                now,
+                why,
+                fetch_deadline_ms=state.fetch_deadline_ms,
+                campaign_at_ms=campaign_at_ms,
             )
         else:
             self.changes.become_unattached(state.epoch, now, why)

@@ -32,6 +32,8 @@ class RequestReceived(msgspec.Struct, frozen=True):
     """None for who did no handshake that tells an identity: clients, tools, and Kafka's brokers, whose
     replica ids nobody proves. The id of a voter was confirmed.
     """
+    connection: int = 0
+    """The number of the connection: what tells those apart whose ids nobody proves."""
 
 
 class ResponseReceived(msgspec.Struct, frozen=True):
@@ -160,6 +162,8 @@ class CutRequested(msgspec.Struct, frozen=True):
     """
 
     start: OffsetAndEpoch
+    ends_observers_leases: bool = False
+    """Whether to cut what observers download, too: it is more than they may hold (D-24)."""
 
 
 class LogDamaged(msgspec.Struct, frozen=True):

@@ -1,4 +1,5 @@
-"""The mutable state of a follower, the counterpart of `leader_state`; short, since it keeps little.
+"""The mutable state of a follower, the counterpart of `leader_state`; short, since it keeps little, and apart
+from `follower`, since `state`, which stands below that, holds it.
 
 `Download` is what it has of a snapshot that it downloads, and is kept when the leader changes.
 """

@@ -22,7 +22,8 @@ from kraftd.raft.accumulator import Accumulator, PendingAppends
 from kraftd.raft.events import Token
 from kraftd.raft.purgatory import FetchPurgatory, PendingFetch, PendingSnapshotFetch
 from kraftd.raft.reads import Reads
-from kraftd.raft.snapshot_leases import SnapshotLeases, SnapshotSlots
+from kraftd.raft.snapshot_leases import SnapshotLeases
+from kraftd.raft.snapshot_slots import SnapshotSlots
 from kraftd.raft.timing import OBSERVER_SESSION_MS, OBSERVERS_MAX, Timing
 from kraftd.raft.voters import Quorum
 from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch, ReplicaKey

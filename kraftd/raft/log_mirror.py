@@ -199,6 +199,13 @@ class LogMirror:
         if snapshot_id not in self.snapshots and snapshot_id.offset >= self.start_offset:
             self.snapshots = tuple(sorted((*self.snapshots, snapshot_id), key=lambda each: each.log_order))
 
+    @property
+    def lacks_snapshot(self) -> bool:
+        """Whether no snapshot is here that leads to where the log begins: its files went bad. Then nobody can
+        be given what is before.
+        """
+        return self.start_offset > 0 and not self.snapshots
+
     def forget_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """Count a snapshot no more whose file is gone (SNAP-20)."""
         self.snapshots = tuple(each for each in self.snapshots if each != snapshot_id)

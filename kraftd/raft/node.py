@@ -58,6 +58,7 @@ from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.replication import Replication
 from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.resignation import Resignation
+from kraftd.raft.retention import LeasedSnapshots
 from kraftd.raft.snapshot_serving import SnapshotServing
 from kraftd.raft.snapshots import Snapshots
 from kraftd.raft.state import RaftState
@@ -484,7 +485,7 @@ class RaftNode:
         """
         return self._raft.log.read(from_offset, max_bytes, max(0, self._raft.high_watermark))
 
-    def leased_snapshots(self, now_ms: int) -> frozenset[OffsetAndEpoch]:
+    def leased_snapshots(self, now_ms: int) -> LeasedSnapshots:
         """The snapshots that replicas download from here: they, and the log behind them, must stay (D-22)."""
         return self._snapshots.leased(now_ms)
 

@@ -12,7 +12,7 @@ from collections import deque
 import msgspec
 
 from kraftd.raft.events import Handle
-from kraftd.types import NEVER_MS, NodeId, Offset, OffsetAndEpoch, ReplicaKey
+from kraftd.types import NEVER_MS, NO_NODE, NodeId, Offset, OffsetAndEpoch
 
 PARKED_ANONYMOUS_MAX = 256
 """Above so many parked fetches of observers, those without a replica id are answered at once."""
@@ -65,10 +65,16 @@ class PendingSnapshotFetch(msgspec.Struct, frozen=True):
     max_bytes: int
     prefix_checksum: int
     """CRC-32C of what is before the position, if that came from another node; -1 if not."""
-    leaseholder: ReplicaKey
-    """Who downloads, for its lease: a voter that is not counted is known by its connection."""
+    voter_id: NodeId
+    """The voter that downloads, one that is not counted, too; NO_NODE if it is an observer."""
+    connection: int
     deadline_ms: int
     """Until when it waits for a slot."""
+
+    @property
+    def is_observers(self) -> bool:
+        """Whether no voter asks."""
+        return self.voter_id == NO_NODE
 
 
 class FetchPurgatory:

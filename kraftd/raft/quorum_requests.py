@@ -1,7 +1,8 @@
 """The requests of the quorum but fetches: read, refused by their shape, or given to the part that serves it.
 
 Entered by `RaftNode`, which serves fetches itself: they are most of what comes in. What a request means in
-the current epoch is decided by the parts.
+the current epoch is decided by the parts. It is a module of its own, short as it is, because what every kind
+of request has in common stands side by side here: who may send it, and what is refused unread.
 """
 
 from kraftd.errors import ErrorCode

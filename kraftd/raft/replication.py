@@ -29,7 +29,7 @@ from kraftd.raft.purgatory import PendingFetch
 from kraftd.raft.rpc import FetchParams
 from kraftd.raft.state import RaftState
 from kraftd.records.batch import ending_by
-from kraftd.types import NEVER_MS, Epoch, Now, ReplicaKey
+from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, OffsetAndEpoch, ReplicaKey
 
 _HW_PUSH_DELAY_MS = 1
 
@@ -94,7 +94,7 @@ class Replication:
         if snapshot_id is None and diverging is None:
             return False
         if snapshot_id is not None:
-            leader_state.leases.renew(leaseholder_of(event, params.replica), snapshot_id, now.mono_ms)
+            self.lease(leader_state, downloading_voter(leader_state, event, params.replica), snapshot_id, now)
         response = rpc.fetch_response(
             ErrorCode.NONE,
             raft.fetch_leader_and_epoch(event.version),
@@ -105,6 +105,16 @@ class Replication:
         )
         raft.reply(event.handle, response)
         return True
+
+    def lease(
+        self, leader_state: LeaderState, voter_id: NodeId, snapshot_id: OffsetAndEpoch, now: Now
+    ) -> None:
+        """Keep a snapshot for who is told of it, or loads it; NO_NODE is any observer (D-22, D-24)."""
+        if voter_id != NO_NODE:
+            leader_state.leases.renew_for_voter(voter_id, snapshot_id, now.mono_ms)
+        else:
+            is_newest = snapshot_id == self.raft.log.snapshots[-1]
+            leader_state.leases.renew_for_observers(snapshot_id, now.mono_ms, is_newest=is_newest)
 
     def _check(self, params: FetchParams) -> ErrorCode | None:
         """Return the error of a fetch before its position is compared (FREQ-01, FREQ-02); None if it has
@@ -290,8 +300,9 @@ class Replication:
         return self._cached_response[1]
 
 
-def leaseholder_of(event: RequestReceived, replica: ReplicaKey) -> ReplicaKey:
-    """Return who fetches: by its id; by its connection if it has none to give, since it is not whole."""
-    if replica.id >= 0 or event.peer is None:
-        return replica
-    return ReplicaKey(event.peer.node_id, event.peer.directory_id)
+def downloading_voter(leader_state: LeaderState, event: RequestReceived, replica: ReplicaKey) -> NodeId:
+    """Return the voter that loads a snapshot: by its id; by its connection if it has none to give, since it
+    is not whole. NO_NODE if it is an observer.
+    """
+    node_id = replica.id if replica.id >= 0 or event.peer is None else event.peer.node_id
+    return node_id if leader_state.follower(node_id) is not None else NO_NODE

@@ -4,13 +4,17 @@ Pure: `choose_start` is told what there is and what must stay, and says where to
 together are bounded by `metadata.max.retention.bytes`, the age of a snapshot by `metadata.max.retention.ms`;
 the newest snapshot always stays, and so does what is behind it.
 
-Entered once a minute (`kraftd.runtime.cleaner`). Not here: the cut (`kraftd.storage`, D-22).
+Entered at each snapshot and once a minute (`kraftd.runtime.log_cleaner`). Not here: the cut
+(`kraftd.storage`, D-22). It is apart from `snapshot_points`, short as both are: points are the same on all
+nodes, what is kept is each one's own.
 Follows: Kafka's KafkaMetadataLog.maybeClean (CLN-02 to CLN-05).
 Differs: Kafka takes its snapshots away one by one, each with a cut of its own, and whoever downloads one
-begins anew. Here there is one cut, and what is leased is not cut.
+begins anew. Here there is one cut, and what is leased is not cut: by voters never, by observers as long as
+what stays for them is no more than is kept anyway.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -36,6 +40,14 @@ class Retention(msgspec.Struct, frozen=True):
         return 0 <= self.size_bytes < size_bytes or 0 <= self.age_ms < age_ms
 
 
+class LeasedSnapshots(msgspec.Struct, frozen=True):
+    """The snapshots that are downloaded; each stays, and so does the log behind it."""
+
+    voters: frozenset[OffsetAndEpoch] = frozenset()
+    observers: frozenset[OffsetAndEpoch] = frozenset()
+    """These stay only as long as they hold no more than they may (`choose_start`)."""
+
+
 def choose_start(
     snapshots: Sequence[KeptSnapshot],
     segments: Sequence[tuple[Offset, int]],
@@ -43,7 +55,7 @@ def choose_start(
     now_ms: int,
     *,
     safe_offset: Offset,
-    leased: Collection[OffsetAndEpoch] = (),
+    leased: LeasedSnapshots,
 ) -> OffsetAndEpoch | None:
     """Choose the snapshot at whose end the log is to begin.
 
@@ -53,22 +65,50 @@ def choose_start(
         retention: The bounds.
         now_ms: The wall clock.
         safe_offset: Up to where the log is both flushed and applied.
-        leased: What replicas download now: it stays, and the log behind it.
+        leased: What replicas download now: it stays, and the log behind it; but what stays for observers
+            alone is no more than `retention.size_bytes`, else the oldest of it goes (D-24).
 
     Returns:
         Its id; None if nothing is to go.
     """
-    cut_at_most = min([safe_offset, *(snapshot_id.offset for snapshot_id in leased)])
+    cut_at_most = min([safe_offset, *(snapshot_id.offset for snapshot_id in leased.voters)])
+    start = _choose(snapshots, segments, retention, now_ms, cut_at_most)
+    needed_bytes = _bytes_from(start, snapshots, segments)
+    for oldest in sorted(snapshot_id.offset for snapshot_id in leased.observers):
+        earlier = _choose(snapshots, segments, retention, now_ms, min(cut_at_most, oldest))
+        held_bytes = _bytes_from(earlier, snapshots, segments) - needed_bytes
+        if retention.size_bytes < 0 or held_bytes <= retention.size_bytes:
+            return earlier
+    return start
+
+
+def _choose(
+    snapshots: Sequence[KeptSnapshot],
+    segments: Sequence[tuple[Offset, int]],
+    retention: Retention,
+    now_ms: int,
+    cut_at_most: Offset,
+) -> OffsetAndEpoch | None:
     chosen = None
-    for number in range(len(snapshots) - 1):
-        oldest, following = snapshots[number], snapshots[number + 1]
-        start_offset = oldest.id.offset if chosen is not None else 0
-        size_bytes = sum(each.size_bytes for each in snapshots[number:]) + _kept_bytes(segments, start_offset)
+    for oldest, following in pairwise(snapshots):
+        size_bytes = _bytes_from(chosen, snapshots, segments)
         age_ms = now_ms - oldest.last_contained_timestamp_ms
         if not retention.is_exceeded_by(size_bytes, age_ms) or following.id.offset > cut_at_most:
             break
         chosen = following.id
     return chosen
+
+
+def _bytes_from(
+    start: OffsetAndEpoch | None,
+    snapshots: Sequence[KeptSnapshot],
+    segments: Sequence[tuple[Offset, int]],
+) -> int:
+    """How much log and snapshots hold if the log begins there; None: where it begins now."""
+    offset = 0 if start is None else start.offset
+    return sum(each.size_bytes for each in snapshots if each.id.offset >= offset) + _kept_bytes(
+        segments, offset
+    )
 
 
 def _kept_bytes(segments: Sequence[tuple[Offset, int]], start_offset: Offset) -> int:

@@ -2,8 +2,9 @@
 
 It begins when the leader answers a fetch with a snapshot's id, because the log there does not reach back to
 where this node stands. One piece is asked for at a time, and the next one when it is written; meanwhile
-nothing else is fetched. Behind the last piece the snapshot is proved, and has its name (D-20); then it takes
-the place of the log (D-21), the state machine loads it, and the next fetch asks for what follows.
+nothing else is fetched, unless the leader has to be looked for. Behind the last piece the snapshot is proved,
+and has its name (D-20); then it takes the place of the log (D-21), the state machine loads it, and the next
+fetch asks for what follows.
 
 What is written stays when a connection breaks or a leader is lost. The next fetch tells whether the same
 snapshot is still offered, maybe by another leader, which then compares what is here with its own file: so a
@@ -52,8 +53,11 @@ class SnapshotFetch:
     # --- the download -----------------------------------------------------------------------------------
 
     def on_offered(self, sent: Sent, offered: OffsetAndEpoch, now: Now) -> bool:
-        """Begin to download the snapshot that the leader offers, or go on. Returns False if it makes no
-        sense (FRSP-10).
+        """Begin to download the snapshot that the leader offers, or go on.
+
+        Returns:
+            Whether the response is that of a good fetch: it feeds the fetch timer, and the caller fetches
+            on. False if the offer makes no sense (FRSP-10): without a better one the leader is lost.
         """
         raft = self.raft
         if min(offered.offset, offered.epoch) < 0 or offered.epoch > raft.epoch:
@@ -200,6 +204,9 @@ class SnapshotFetch:
         if not isinstance(raft.state, Follower | Unattached) or snapshot_id.offset <= raft.high_watermark:
             return
         raft.follower_state.pending_truncation = None
+        # A piece took longer than the fetch timeout, so observer 4 sent leader 1 a fetch, too. Its response
+        # still offers this snapshot: for the new log that would mean that the leader lost records.
+        raft.requests.forget(RequestKind.FETCH)
         raft.out.append(raft.log.install(snapshot_id))
         raft.mark_initialized()
         if raft.rejoin.record_log_replaced():

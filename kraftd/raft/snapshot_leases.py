@@ -1,133 +1,107 @@
-"""Which snapshots the leader must keep, because replicas download them, and how many do so at once.
+"""Which snapshots the leader must keep, because replicas download them.
 
 A snapshot is leased from the moment that a replica is told its id, and for a fetch timeout after each piece
 that it asks for. Neither it nor the log behind it is cleaned meanwhile: else a replica that needs longer than
 the cleaner leaves it would begin anew for ever.
 
-A voter's lease lasts as long as it goes on. That of an observer ends after ten times the time that the file
-needs at 1 MiB a second, but not before a minute is over, after which the cleaner comes again: nobody holds it
-up for longer by asking for a byte now and then.
+A voter's lease lasts as long as it goes on. Observers that download one snapshot have one lease of it
+together: nobody proves their ids, and a lease by connection would begin anew with each new connection. The
+common one begins anew with each of them for as long as the snapshot is the newest, which is the only one that
+is offered, and which stays anyway. From then on it lasts ten times as long as the file needs at 1 MiB a
+second and a fetch timeout, but not before a minute is over. So nobody keeps a snapshot for longer than that
+behind the next one: not by asking for a byte now and then, nor under ever new ids, nor with two of them in
+turn. How much all leases of observers may hold is for `retention` to say.
 
-Four observers download at a time, and voters whenever they want: a hundred brokers that start together would
-have the disk read for all of them at once. The others wait with their request. A slot is given on when the
-last piece was sent, or when its owner has asked for none for five seconds.
-
-Entered by `SnapshotServing` and, through `RaftNode.leased_snapshots`, by the cleaner. D-22, D-24.
+Entered by `Replication.lease` and `SnapshotServing`, and by the cleaner through `RaftNode.leased_snapshots`.
+Not here: how many observers download at once (`snapshot_slots`). D-22, D-24.
 """
 
 import msgspec
 
-from kraftd.raft.purgatory import PendingSnapshotFetch
-from kraftd.types import NEVER_MS, OffsetAndEpoch, ReplicaKey
-
-SLOTS = 4
-"""How many observers download at once."""
-
-_SLOT_IDLE_MS = 5_000
-"""A slot whose owner has taken nothing for so long is given on."""
+from kraftd.raft.retention import LeasedSnapshots
+from kraftd.types import NodeId, Offset, OffsetAndEpoch
 
 _OBSERVERS_BYTES_A_MS = 105
 """A tenth of 1 MiB a second."""
 
-_OBSERVERS_LEASE_MS = 60_000
+_OBSERVERS_SPAN_MS = 60_000
 """The least for an observer. 17 KB take ten seconds in small pieces over a slow link: with a lease as short
 as the file, and a new snapshot every few seconds, it would begin anew for ever.
 """
 
-LEASES_MAX = 1_000
-"""The most that are kept; the oldest goes for a new one. A replica has one."""
 
-
-class _Lease(msgspec.Struct):
+class _VotersLease(msgspec.Struct):
     id: OffsetAndEpoch
-    began_ms: int
     renewed_ms: int
+
+
+class _ObserversLease(msgspec.Struct):
+    began_ms: int = 0
+    renewed_ms: int = 0
     size_bytes: int = 0
 
 
 class SnapshotLeases:
     """The leases of one leader. Mutable; the `LeaderState` is its only owner."""
 
-    __slots__ = ("_leases", "_span_ms")
+    __slots__ = ("_observers", "_span_ms", "_voters")
 
     def __init__(self, *, span_ms: int) -> None:
         self._span_ms = span_ms
-        self._leases: dict[ReplicaKey, _Lease] = {}
+        self._voters: dict[NodeId, _VotersLease] = {}
+        self._observers: dict[OffsetAndEpoch, _ObserversLease] = {}
 
-    def renew(self, replica: ReplicaKey, snapshot_id: OffsetAndEpoch, now_ms: int) -> None:
-        """Record that a replica was told of a snapshot, or asked for a piece of it."""
-        lease = self._leases.get(replica)
-        if lease is not None and lease.id == snapshot_id:
-            lease.renewed_ms = now_ms
+    def renew_for_voter(self, voter: NodeId, snapshot_id: OffsetAndEpoch, now_ms: int) -> None:
+        """Record that a voter was told of a snapshot, or asked for a piece of it."""
+        self._voters[voter] = _VotersLease(snapshot_id, now_ms)
+
+    def renew_for_observers(self, snapshot_id: OffsetAndEpoch, now_ms: int, *, is_newest: bool) -> None:
+        """Record that an observer was told of a snapshot, or asked for a piece of it."""
+        lease = self._observers.get(snapshot_id)
+        if lease is None and is_newest:
+            lease = self._observers[snapshot_id] = _ObserversLease()
+        if lease is None:
             return
-        if lease is None and len(self._leases) >= LEASES_MAX:
-            del self._leases[next(iter(self._leases))]
-        self._leases[replica] = _Lease(snapshot_id, now_ms, now_ms)
+        lease.renewed_ms = now_ms
+        if is_newest:
+            lease.began_ms = now_ms
 
-    def record_size(self, replica: ReplicaKey, snapshot_id: OffsetAndEpoch, size_bytes: int) -> None:
-        """Record how long the snapshot is that a replica downloads."""
-        lease = self._leases.get(replica)
-        if lease is not None and lease.id == snapshot_id:
+    def record_size(self, snapshot_id: OffsetAndEpoch, size_bytes: int) -> None:
+        """Record how long a snapshot is that observers download."""
+        if (lease := self._observers.get(snapshot_id)) is not None:
             lease.size_bytes = size_bytes
 
-    def leased(self, voters: frozenset[int], now_ms: int) -> frozenset[OffsetAndEpoch]:
-        """Return the snapshots that are leased; those leases that are over are forgotten."""
-        for replica, lease in list(self._leases.items()):
-            if now_ms - lease.renewed_ms > self._span_ms:
-                del self._leases[replica]
-        return frozenset(
-            lease.id
-            for replica, lease in self._leases.items()
-            if replica.id in voters or now_ms - lease.began_ms <= self._longest_ms(lease)
+    def forget_before(self, offset: Offset) -> None:
+        """End the leases of snapshots that were cut away."""
+        for snapshot_id in [one for one in self._observers if one.offset < offset]:
+            del self._observers[snapshot_id]
+
+    def leased(self, now_ms: int) -> LeasedSnapshots:
+        """Return the snapshots that are leased; leases that have ended are forgotten."""
+        for voter, held in list(self._voters.items()):
+            if now_ms - held.renewed_ms > self._span_ms:
+                del self._voters[voter]
+        # A lease that was not renewed is kept: the snapshot of an observer that was silent for longer than a
+        # fetch timeout is leased again when it goes on, and ends when it would have ended.
+        for snapshot_id, lease in list(self._observers.items()):
+            if now_ms - lease.began_ms > self.longest_ms(snapshot_id):
+                del self._observers[snapshot_id]
+        return LeasedSnapshots(
+            frozenset(held.id for held in self._voters.values()),
+            frozenset(
+                snapshot_id
+                for snapshot_id, lease in self._observers.items()
+                if now_ms - lease.renewed_ms <= self._span_ms
+            ),
         )
 
-    def _longest_ms(self, lease: _Lease) -> int:
-        return max(_OBSERVERS_LEASE_MS, self._span_ms + lease.size_bytes // _OBSERVERS_BYTES_A_MS)
+    def longest_ms(self, snapshot_id: OffsetAndEpoch) -> int:
+        """Return how long observers may take for this snapshot: ten times as long as it needs at 1 MiB a
+        second, and a fetch timeout on top, but at least a minute; the least while the size is unknown.
 
-
-class SnapshotSlots:
-    """Which observers download now, and which wait. Mutable; the `LeaderState` is its only owner."""
-
-    __slots__ = ("_taken_at_ms", "_waiting")
-
-    def __init__(self) -> None:
-        self._taken_at_ms: dict[ReplicaKey, int] = {}
-        """When each that has a slot took its last piece."""
-        self._waiting: dict[int, PendingSnapshotFetch] = {}
-        """By handle, the oldest first."""
-
-    def take(self, replica: ReplicaKey, now_ms: int) -> bool:
-        """Give a slot to a replica, or note that it goes on in its own. Returns False if none is free."""
-        taken = self._taken_at_ms
-        if replica not in taken and len(taken) >= SLOTS:
-            for other, at_ms in list(taken.items()):
-                if now_ms - at_ms >= _SLOT_IDLE_MS:
-                    del taken[other]
-        if replica not in taken and len(taken) >= SLOTS:
-            return False
-        taken[replica] = now_ms
-        return True
-
-    def release(self, replica: ReplicaKey) -> None:
-        """Take the slot back of a replica that has all of its snapshot."""
-        self._taken_at_ms.pop(replica, None)
-
-    def wait(self, pending: PendingSnapshotFetch) -> None:
-        """Keep a request until a slot is free, or its wait is over."""
-        self._waiting[pending.handle] = pending
-
-    def take_waiting(self) -> list[PendingSnapshotFetch]:
-        """Remove and return all requests that wait, the oldest first."""
-        waiting = list(self._waiting.values())
-        self._waiting.clear()
-        return waiting
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a request waits."""
-        return bool(self._waiting)
-
-    @property
-    def next_deadline_ms(self) -> int:
-        """When the first wait is over; NEVER_MS if nobody waits."""
-        return min((pending.deadline_ms for pending in self._waiting.values()), default=NEVER_MS)
+        A lease counts it from when an observer last asked while the snapshot was the newest; a slot, from
+        when it was given.
+        """
+        lease = self._observers.get(snapshot_id)
+        size_bytes = 0 if lease is None else lease.size_bytes
+        return max(_OBSERVERS_SPAN_MS, self._span_ms + size_bytes // _OBSERVERS_BYTES_A_MS)

@@ -4,7 +4,13 @@ A point is the end of a committed batch. `SnapshotPoints` finds them as batches 
 the log and the two bounds of the configuration: all nodes have theirs at the same offsets, across elections
 and restarts (D-19). A node that has a snapshot goes on counting behind it.
 
+One exception: node 2, whose snapshots all went bad, makes one at its next batch, which is no point. It goes
+on counting from the last point, but after a restart from this snapshot; and so does node 3 once it loads it.
+
 `write_delay_ms` spreads the writing without a message: the voters one after the other, the leader last.
+
+It is a module of its own, short as it is, because all nodes have to come to the same points: what they follow
+from stands here, and nothing else.
 
 Not here: the image at a point, and the file (`kraftd.runtime.snapshotter`).
 Follows: Kafka's SnapshotGenerator, for the bounds.
@@ -57,8 +63,8 @@ class SnapshotPoints:
     @property
     def why_not_due(self) -> str:
         """How far the next point is, in words."""
-        after = f", nor {self._interval_ms} ms have passed in its timestamps" if self._interval_ms else ""
-        return f"{self._bytes} of {self._bytes_max} bytes of log have been applied since the last{after}"
+        after = f", and less than {self._interval_ms} ms" if self._interval_ms else ""
+        return f"{self._bytes} of {self._bytes_max} bytes of log{after}"
 
     def is_due(self, batch: CommittedBatch) -> bool:
         """Count a batch. Returns whether its end is to be a point, if a snapshot can be made there."""
@@ -73,9 +79,13 @@ class SnapshotPoints:
 
     def take(self, batch: CommittedBatch) -> SnapshotPoint:
         """Make the end of a batch a point, and count from there."""
-        point = SnapshotPoint(OffsetAndEpoch(batch.end_offset, batch.epoch), batch.timestamp_ms)
         self._offset, self._since_ms, self._bytes = batch.end_offset, batch.timestamp_ms, 0
-        return point
+        return end_of(batch)
+
+
+def end_of(batch: CommittedBatch) -> SnapshotPoint:
+    """Where a snapshot of all up to this batch would be."""
+    return SnapshotPoint(OffsetAndEpoch(batch.end_offset, batch.epoch), batch.timestamp_ms)
 
 
 def write_delay_ms(me: NodeId, voter_ids: Collection[NodeId], last_write_ms: int, *, is_leader: bool) -> int:

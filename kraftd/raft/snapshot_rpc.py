@@ -1,7 +1,7 @@
 """Shapes of FetchSnapshot: builds requests and responses, and reads what peers sent into parameters.
 
 What all responses have in common is read with those of the other requests (`rpc`). The bytes of a snapshot
-travel beside the response.
+travel beside the response. It is apart from `rpc`, short as it is, because that is long with the other four.
 
 Follows: SF-04, SF-06.
 Differs: a request without exactly one topic and partition is refused as a Fetch is (Q-05).

@@ -3,7 +3,7 @@
 A request is judged as a Fetch is, by epoch, leadership and identity. The bytes are read from the disk, so
 every answer comes out of a `SnapshotRead`; if the leadership ends before, it is refused as a Fetch that waits
 for the disk is. A piece that a voter takes counts for check-quorum if it brings it further (D-11): a voter
-that loads 100 MB acknowledges nothing for a while, and is well.
+that loads 100 MB acknowledges nothing for a while, and is well. Observers wait for a slot (`snapshot_slots`).
 
 A voter may go on here with what it has from another node, if the bytes are the same up to there: two releases
 may write one state in another order (D-19). Who asks says what it has, by a checksum.
@@ -23,7 +23,7 @@ from kraftd.raft.effects import ReadSnapshot, Reply
 from kraftd.raft.events import Handle, RequestReceived, SnapshotRead
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.purgatory import PendingSnapshotFetch
-from kraftd.raft.replication import Replication, leaseholder_of
+from kraftd.raft.replication import Replication, downloading_voter
 from kraftd.raft.snapshot_rpc import FetchSnapshotParams
 from kraftd.raft.state import RaftState
 from kraftd.types import Now
@@ -37,15 +37,17 @@ class SnapshotServing:
         self.replication = replication
 
     def on_request(self, event: RequestReceived, params: FetchSnapshotParams, now: Now) -> None:
-        """Begin to read a piece, or refuse it."""
+        """Begin to read a piece, let it wait for a slot, or refuse it."""
         raft = self.raft
         leader_state = raft.leader_state
         error = self._check(event, params)
         if error is not None or leader_state is None:
+            if leader_state is not None:
+                leader_state.snapshot_slots.release(event.connection)
             self._refuse(event.handle, event.version, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        leaseholder = leaseholder_of(event, params.replica)
-        leader_state.leases.renew(leaseholder, params.snapshot_id, now.mono_ms)
+        voter_id = downloading_voter(leader_state, event, params.replica)
+        self.replication.lease(leader_state, voter_id, params.snapshot_id, now)
         pending = PendingSnapshotFetch(
             event.handle,
             event.version,
@@ -54,38 +56,52 @@ class SnapshotServing:
             params.position,
             max(0, min(params.max_bytes, raft.snapshot_chunk_bytes)),
             params.prefix_checksum,
-            leaseholder,
+            voter_id,
+            event.connection,
             now.mono_ms + raft.timing.park_ms,
         )
-        if self._may_read(leader_state, pending, now):
+        if not pending.is_observers:
             self._read(leader_state, pending)
+        elif pending.max_bytes == 0:
+            self._read_nothing(leader_state, pending)
         else:
             leader_state.snapshot_slots.wait(pending)
 
     def poll(self, leader_state: LeaderState, now: Now) -> None:
-        """Begin the reads that have a slot now; who has waited long enough gets a piece without bytes, which
-        keeps it waiting.
+        """Begin the reads of observers that have a slot now; who has waited long enough gets a piece without
+        bytes, which keeps it waiting.
         """
         slots = leader_state.snapshot_slots
         for pending in slots.take_waiting():
-            if self._may_read(leader_state, pending, now):
+            is_compared = pending.prefix_checksum >= 0
+            longest_ms = leader_state.leases.longest_ms(pending.snapshot_id)
+            if is_compared and slots.has_compared(pending.connection, now.mono_ms):
+                self._read_nothing(leader_state, pending)
+            elif slots.begin_read(pending, now.mono_ms, longest_ms):
+                if is_compared:
+                    slots.record_comparison(pending.connection, now.mono_ms)
                 self._read(leader_state, pending)
             elif pending.deadline_ms <= now.mono_ms:
-                self._read(leader_state, replace(pending, max_bytes=0))
+                self._read_nothing(leader_state, pending)
             else:
                 slots.wait(pending)
-
-    def _may_read(self, leader_state: LeaderState, pending: PendingSnapshotFetch, now: Now) -> bool:
-        is_voter = leader_state.follower(pending.leaseholder.id) is not None
-        return is_voter or leader_state.snapshot_slots.take(pending.leaseholder, now.mono_ms)
 
     def _read(self, leader_state: LeaderState, pending: PendingSnapshotFetch) -> None:
         token = self.raft.new_token()
         leader_state.snapshot_fetches[token] = pending
         read = ReadSnapshot(
-            token, pending.snapshot_id, pending.position, pending.max_bytes, pending.prefix_checksum
+            token,
+            pending.snapshot_id,
+            pending.position,
+            pending.max_bytes,
+            pending.prefix_checksum,
+            for_observer=pending.is_observers,
         )
         self.raft.out.append(read)
+
+    def _read_nothing(self, leader_state: LeaderState, pending: PendingSnapshotFetch) -> None:
+        """Ask for the size of a snapshot alone, which costs the disk nothing."""
+        self._read(leader_state, replace(pending, max_bytes=0, prefix_checksum=-1))
 
     def on_read(self, event: SnapshotRead, now: Now) -> None:
         """Answer the request that a read was for, unless that was done when the leadership ended."""
@@ -94,18 +110,12 @@ class SnapshotServing:
         pending = leader_state.snapshot_fetches.pop(event.token, None) if leader_state is not None else None
         if leader_state is None or pending is None:
             return
-        if event.size_bytes < 0:
-            # With bytes of another node it may only be that those begin another file than ours.
-            if pending.prefix_checksum < 0:
-                raft.log.forget_snapshot(pending.snapshot_id)
-                told = f"{pending.snapshot_id.offset}-{pending.snapshot_id.epoch}"
-                raft.warn("snapshot_gone", f"snapshot {told} cannot be read any more, and is not offered")
-            self._refuse(pending.handle, pending.version, ErrorCode.SNAPSHOT_NOT_FOUND)
+        slots = leader_state.snapshot_slots
+        if error := self._check_read(event, pending):
+            slots.release(pending.connection)
+            self._refuse(pending.handle, pending.version, error)
             return
-        if pending.position >= event.size_bytes:
-            self._refuse(pending.handle, pending.version, ErrorCode.POSITION_OUT_OF_RANGE)
-            return
-        leader_state.leases.record_size(pending.leaseholder, pending.snapshot_id, event.size_bytes)
+        leader_state.leases.record_size(pending.snapshot_id, event.size_bytes)
         follower = leader_state.follower(pending.replica_id)
         if follower is not None and follower.on_snapshot_fetch(pending.snapshot_id, pending.position):
             leader_state.check_quorum.record_fetch(pending.replica_id, now.mono_ms)
@@ -117,9 +127,23 @@ class SnapshotServing:
             position=pending.position,
         )
         raft.out.append(Reply(pending.handle, response, (event.data,) if event.data else ()))
-        if pending.position + len(event.data) >= event.size_bytes:
-            leader_state.snapshot_slots.release(pending.leaseholder)
-            self.poll(leader_state, now)
+        end_position = pending.position + len(event.data)
+        if end_position >= event.size_bytes:
+            slots.release(pending.connection)
+        elif pending.max_bytes:
+            slots.end_read(pending, now.mono_ms, end_position)
+
+    def _check_read(self, event: SnapshotRead, pending: PendingSnapshotFetch) -> ErrorCode | None:
+        """Return the error of a request after its read; None if it has none."""
+        raft = self.raft
+        if event.size_bytes < 0:
+            # With bytes of another node it may only be that those begin another file than ours.
+            if pending.prefix_checksum < 0:
+                raft.log.forget_snapshot(pending.snapshot_id)
+                told = f"{pending.snapshot_id.offset}-{pending.snapshot_id.epoch}"
+                raft.warn("snapshot_gone", f"snapshot {told} cannot be read any more, and is not offered")
+            return ErrorCode.SNAPSHOT_NOT_FOUND
+        return ErrorCode.POSITION_OUT_OF_RANGE if pending.position >= event.size_bytes else None
 
     def _check(self, event: RequestReceived, params: FetchSnapshotParams) -> ErrorCode | None:
         """Return the error of a request before anything is read; None if it has none."""

@@ -60,14 +60,24 @@ class StateChanges:
         raft.notify_leader_change(leader_id)
 
     def become_follower(
-        self, epoch: Epoch, leader_id: NodeId, now: Now, why: str, *, fetch_deadline_ms: int = 0
+        self,
+        epoch: Epoch,
+        leader_id: NodeId,
+        now: Now,
+        why: str,
+        *,
+        fetch_deadline_ms: int = 0,
+        campaign_at_ms: int = NEVER_MS,
     ) -> None:
-        """Follow a leader. `fetch_deadline_ms` keeps a deadline that is still running (D-08)."""
+        """Follow a leader. `fetch_deadline_ms` keeps a deadline that is still running (D-08), and at
+        `campaign_at_ms` pre-votes are asked for unless the leader answers before.
+        """
         raft = self.raft
         voted = raft.state.election.voted if epoch == raft.epoch else None
         deadline_ms = fetch_deadline_ms or now.mono_ms + raft.timing.fetch_timeout_ms
         raft.attempts = 0
-        raft.transition_to(Follower(epoch, leader_id, deadline_ms, voted), why)
+        follower = Follower(epoch, leader_id, deadline_ms, voted, campaign_at_ms=campaign_at_ms)
+        raft.transition_to(follower, why)
         self._end_leadership()
         raft.notify_leader_change(leader_id)
 

@@ -19,7 +19,7 @@ LOSS_JITTER_MS = 100
 """The longest wait between losing the leader and asking for pre-votes (D-08)."""
 
 PRE_VOTE_ROUNDS_MAX = 3
-"""The most rounds of pre-votes before a node gives up (D-08)."""
+"""The most rounds of pre-votes before a node follows its former leader again (D-08)."""
 
 MIN_LEADER_MS = 1_000
 """The daemon's `Timing.min_leader_ms`: any client may ask for a hand-over, and no append is taken then."""
@@ -112,3 +112,8 @@ def loss_delay_ms(random_source: RandomSource) -> int:
 def ask_again_ms(random_source: RandomSource) -> int:
     """Return the wait before a refused pre-vote is asked once more (D-08)."""
     return 20 + random_source.next_int(31)
+
+
+def reach_again_ms(random_source: RandomSource) -> int:
+    """Return the wait before voters that could not be reached are asked for pre-votes anew (D-08)."""
+    return 200 + random_source.next_int(101)

@@ -1,7 +1,8 @@
 """Where a follower's log leaves its leader's, and truncating it there.
 
 Entered by `FollowerRole`, which fetches again afterwards. What would truncate committed records is not done:
-the leader that asks for it is not followed any more (D-14).
+the leader that asks for it is not followed any more (D-14). It is a module of its own, short as it is,
+because nothing else truncates a log.
 
 Follows: FRSP-05, D-14, D-15.
 """

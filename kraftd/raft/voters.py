@@ -2,6 +2,9 @@
 
 Voter or observer is a lookup here, never a state or a setting: a node that is not in the set observes
 (OBS-*). Whether a voter *counts* is another question, answered by `kraftd.raft.rejoin` (D-06).
+
+It is a module of its own, short as it is, because who votes has one owner: once voters change, they change
+here.
 """
 
 from collections.abc import Iterable, Iterator

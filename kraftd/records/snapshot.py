@@ -147,6 +147,8 @@ class SnapshotDecoder:
             path: The file, for errors.
             epoch: What the file's name says; None if it says none.
         """
+        self.batch_position = 0
+        """Where in the file the newest batch begins, in bytes."""
         self._path = path
         self._check = SnapshotCheck(epoch)
         self._position = 0
@@ -172,6 +174,7 @@ class SnapshotDecoder:
                 view.check()
                 if problem := self._check.problem_with(view):
                     raise CorruptBatchError(problem, position_bytes=at)
+                self.batch_position = self._position + at
                 yield view
                 at += view.size_bytes
         except CorruptBatchError as error:
@@ -189,7 +192,8 @@ class SnapshotDecoder:
         if self._rest:
             raise self._corrupt(f"the file ends {len(self._rest)} bytes into a batch", 0)
         if problem := self._check.missing():
-            raise MalformedError(f"{self._path}: {problem}")
+            position = 0 if self.header is None else self._position
+            raise CorruptBatchError(problem, position_bytes=position, path=self._path)
 
     def _corrupt(self, reason: str, at: int) -> CorruptBatchError:
         return CorruptBatchError(reason, position_bytes=self._position + at, path=self._path)

@@ -12,13 +12,15 @@ its own line and from those below it:
     controller_apis  log_export       what clients ask of the controller and the node; copies of its log
     kafka_apis  envelopes             what is served on Kafka's wire alone; what brokers forward
     committed_fetches                 what is committed, for those who watch it
+    request_failures                  what becomes of a request whose handler raised
     request_router                    each request to its handler
     unregistered_brokers              brokers that fetch and never register
     registration_manager              registers this controller with the active one
     guard  applier  committed_log     is the directory still ours; committed batches to the state machine
     snapshot_transfer                 pieces of snapshots sent, and received
-    snapshot_loader                   the state machine restored from a snapshot, a little a turn
+    snapshot_loader  snapshot_check   the state machine restored from a snapshot; the older ones proved
     store  snapshotter  log_cleaner   effects that touch the disk; snapshots, a little at a time; a small log
+    log_checker                       what the start took unread is read; what becomes of damage
     driver  effect_executor           the turns of the loop; the effects of each event, in order
     config  file_limits  worker       Kafka's properties; how many connections; a thread for the disk
     raft_metrics  controller_metrics  what is measured of the quorum; of brokers and topics

@@ -26,9 +26,9 @@ from kraftd.records.messages import (
     NoOpRecord,
 )
 from kraftd.records.snapshot import SnapshotDecoder
+from kraftd.storage.bootstrap import ZERO_CHECKPOINT, read_zero_checkpoint
 from kraftd.storage.log_reader import ReaderView
 from kraftd.storage.node_directory import NodeDirectory
-from kraftd.types import OffsetAndEpoch
 
 _READ_BYTES = 1 << 20
 _WITHOUT_STATE = (
@@ -39,8 +39,6 @@ _WITHOUT_STATE = (
     RawRecord,
 )
 """Records that any release may have written first."""
-_FIRST_VOTERS = names.snapshot_name(OffsetAndEpoch(0, 0))
-"""Where Kafka's formatter puts the first voters of a dynamic quorum."""
 
 
 def refuse_old_log(directory: NodeDirectory) -> None:
@@ -61,15 +59,23 @@ def refuse_old_log(directory: NodeDirectory) -> None:
 def refuse_dynamic_voters(directory: NodeDirectory) -> None:
     """Refuse the directory of a quorum that keeps its voters in the log.
 
-    Kafka writes `quorum-state` in version 1 for those, and for no others.
+    Kafka's formatter puts the first voters into the zero checkpoint, and Kafka writes `quorum-state` in
+    version 1 for such a quorum, and for no other.
 
     Raises:
-        StorageError: It is such a directory.
+        StorageError: It is such a directory, or its zero checkpoint is damaged and may say so.
     """
     log_path = directory.path / names.LOG_DIRECTORY
-    if _FIRST_VOTERS in directory.disk.names(log_path):
-        file = _FIRST_VOTERS
-    elif _election_version(directory) > 0:
+    zero = None
+    is_dynamic = _election_version(directory) > 0
+    try:
+        zero = read_zero_checkpoint(directory.disk, log_path)
+    except StorageError:
+        if not is_dynamic:
+            raise
+    if zero is not None and zero.has_voters:
+        file = ZERO_CHECKPOINT
+    elif is_dynamic:
         file = names.QUORUM_STATE
     else:
         return

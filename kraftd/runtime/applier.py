@@ -103,6 +103,11 @@ class Applier(TimedTurnTask):
         """How much is loaded of the snapshot that is being loaded; 100 if none is."""
         return self._loader.percent
 
+    @property
+    def loaded_count(self) -> int:
+        """How many snapshots were loaded since the start."""
+        return self._loader.loaded_count
+
     def load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """Replace the state by that of a snapshot, also if another one is being loaded (LSN-06)."""
         self._cold, self._unreadable = [], ""

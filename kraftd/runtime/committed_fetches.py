@@ -25,7 +25,7 @@ from kraftd.protocol.messages import FetchCommittedRequest, FetchCommittedRespon
 from kraftd.raft import RaftNode
 from kraftd.records.batch import ending_by
 from kraftd.runtime.driver import Driver, TimedTurnTask
-from kraftd.runtime.request_router import ApiHandler, Requester
+from kraftd.runtime.request_router import ApiHandler, FailureHandler, Requester, raise_again
 from kraftd.runtime.store import DirectoryStore
 from kraftd.types import NEVER_MS, Now, Offset
 
@@ -61,11 +61,20 @@ class _Waiting(msgspec.Struct, frozen=True, gc=False):
 class CommittedFetches(TimedTurnTask):
     """Answers FetchCommitted."""
 
-    def __init__(self, raft_node: RaftNode, store: DirectoryStore, driver: Driver, *, linger_ms: int) -> None:
+    def __init__(
+        self,
+        raft_node: RaftNode,
+        store: DirectoryStore,
+        driver: Driver,
+        *,
+        linger_ms: int,
+        failed: FailureHandler = raise_again,
+    ) -> None:
         self._raft_node = raft_node
         self._store = store
         self._driver = driver
         self._linger_ms = linger_ms
+        self._failed = failed
         self._waiting: dict[int, _Waiting] = {}
         """By the number of the connection."""
         self._unread: deque[_Waiting] = deque()
@@ -147,7 +156,10 @@ class CommittedFetches(TimedTurnTask):
                 break
             del self._waiting[number]
             is_group = is_group or (waiting.is_level and waiting.offset < high_watermark)
-            left -= self._answer(waiting)
+            try:
+                left -= self._answer(waiting)
+            except Exception as error:  # noqa: BLE001 - as what leaves a handler at once (D-14)
+                self._failed(waiting.connection, waiting.request, error)
         if is_group and left > 0:  # else the rest of it comes with the next turn
             self._group_offset = high_watermark
             self._group_not_before_ms = now_ms + self._linger_ms
@@ -187,6 +199,13 @@ class CommittedFetches(TimedTurnTask):
     def _read(self, waiting: _Waiting, records: bytes) -> None:
         """Answer with what was read, which may go beyond what is committed."""
         self._is_reading = False
+        try:
+            self._answer_read(waiting, records)
+        except Exception as error:  # noqa: BLE001 - as what leaves a handler at once (D-14)
+            self._failed(waiting.connection, waiting.request, error)
+        self._read_next()
+
+    def _answer_read(self, waiting: _Waiting, records: bytes) -> None:
         refusal = self._refusal(waiting.request.message)
         if refusal is None and not records:
             why = f"the log cannot be read at offset {waiting.offset} here; ask another node"
@@ -196,7 +215,6 @@ class CommittedFetches(TimedTurnTask):
         else:
             committed = ending_by(records, self._raft_node.high_watermark)
             self._reply(waiting, (committed,) if committed else ())
-        self._read_next()
 
     def _reply(
         self,

@@ -41,7 +41,7 @@ from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested, Token
 from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.effect_executor import OutcomeHandler
-from kraftd.runtime.request_router import ApiHandler, Requester
+from kraftd.runtime.request_router import ApiHandler, FailureHandler, Requester, raise_again
 from kraftd.types import Now
 
 
@@ -73,6 +73,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         clock_ns: Callable[[], int],
         on_shutdown_ready: Callable[[ShutdownReady], None],
         log: Callable[[LogLine], None] = _log_nothing,
+        failed: FailureHandler = raise_again,
     ) -> None:
         self._driver = driver
         self._controller = controller
@@ -81,6 +82,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         self._clock_ns = clock_ns
         self._on_shutdown_ready = on_shutdown_ready
         self._log = log
+        self._failed = failed
         self.queue = EventQueue()
         """What waits for its share of the controller's time."""
         self.timed_out_heartbeats = 0
@@ -183,6 +185,9 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         if event_class is EventClass.SESSIONS:
             patience_ms = min(patience_ms, self._controller.settings.broker_heartbeat_interval_ms // 2)
 
+        def handle() -> None:
+            self._handle(event_class, connection, request, arrived_ns)
+
         def expire() -> None:
             self.timed_out_heartbeats += type(message) is BrokerHeartbeatRequest
             _caller(connection, request).reply(self._controller.too_late(message))
@@ -193,10 +198,17 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
                 event_class,
                 arrived_ns,
                 self._driver.now().mono_ms + patience_ms,
-                lambda: self._handle(event_class, connection, request, arrived_ns),
-                expire,
+                lambda: self._late(connection, request, handle),
+                lambda: self._late(connection, request, expire),
             )
         )
+
+    def _late(self, connection: Requester, request: Request, work: Callable[[], None]) -> None:
+        """Do something for a request that the router has handed on long ago."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - as what leaves a handler at once (D-14)
+            self._failed(connection, request, error)
 
     def _handle(
         self, event_class: EventClass, connection: Requester, request: Request, arrived_ns: int = 0

@@ -28,7 +28,7 @@ _MEANINGS = {
     "global-partition-count": "Partitions of all topics.",
     "offline-partitions-count": "Partitions without leader.",
     "preferred-replica-imbalance-count": "Partitions that their first replica does not lead.",
-    "metadata-error-count": "Decisions of the controller that failed by a defect of this program.",
+    "metadata-error-count": "Decisions and requests that failed by a defect of this program.",
 }
 """What each reading means; its name without hyphens is Kafka's."""
 

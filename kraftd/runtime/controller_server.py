@@ -10,6 +10,7 @@ Nothing here decides anything about the quorum, and nothing here knows signals, 
 
 from asyncio import AbstractEventLoop, TaskGroup
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 
 import msgspec
@@ -63,6 +64,7 @@ from kraftd.runtime.envelopes import Envelopes
 from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.guard import Guard
 from kraftd.runtime.kafka_apis import KafkaApis
+from kraftd.runtime.log_checker import LogChecker
 from kraftd.runtime.log_cleaner import LogCleaner
 from kraftd.runtime.log_export import EXPORT_REQUESTS, LogExports
 from kraftd.runtime.network import QuorumNetwork
@@ -70,11 +72,13 @@ from kraftd.runtime.node_status import SOFTWARE, NodeInfo, NodeStatus
 from kraftd.runtime.observability import ControllerLog, Logger, RaftNoticeLogger
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.registration_manager import RegistrationManager
+from kraftd.runtime.request_failures import RequestFailures
 from kraftd.runtime.request_router import Requester, RequestRouter
+from kraftd.runtime.snapshot_check import SnapshotCheck
 from kraftd.runtime.snapshot_loader import SnapshotLoader
 from kraftd.runtime.snapshot_transfer import SnapshotTransfer
 from kraftd.runtime.snapshotter import Snapshotter
-from kraftd.runtime.store import DirectoryStore
+from kraftd.runtime.store import DirectoryStore, StoreFindings
 from kraftd.runtime.unregistered_brokers import UnregisteredBrokers
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
@@ -132,46 +136,49 @@ class ControllerServer(RaftListener, NoticeLogger):
         driver = self.driver = Driver(environment.loop, end_turn=self._end_turn, clock=environment.clock)
         self._notice_logger = RaftNoticeLogger(logger, environment.loop.time)
         self._unregistered_brokers = UnregisteredBrokers(lambda: self.controller.image, driver.now)
-        self.network, self.router = QuorumNetwork(driver, self._unregistered_brokers), RequestRouter()
+        self.network = QuorumNetwork(driver, self._unregistered_brokers)
+        self.router = RequestRouter()
         self._make_connections(environment)
         self.advertised = listen(self.server)
         self.raft_node = _raft_node_of(config, directory, self.advertised, environment)
         self.network.attach(self.server, self.peer_connections, self.raft_node)
         self.metrics = RaftMetrics(started_at.mono_ms)
         threads = ("kraftd-flush", "kraftd-read", "kraftd-snapshot")
-        self.workers = tuple(environment.worker(name) for name in threads)
+        flush, read, write = self.workers = tuple(environment.worker(name) for name in threads)
+        self._loader = self._make_loader()
+        self.log_checker = self._make_log_checker()
+        self.log_cleaner = self._make_log_cleaner()
+        found = StoreFindings(self.log_checker.damaged, self.log_cleaner.tell_not_removed)
         self.store = DirectoryStore(
-            directory,
-            driver,
-            self.raft_node,
-            self.metrics,
-            flush_worker=self.workers[0],
-            read_worker=self.workers[1],
+            directory, driver, self.raft_node, self.metrics, found, flush_worker=flush, read_worker=read
         )
         self.snapshot_transfer = SnapshotTransfer(
-            directory.snapshots, driver, logger, read_worker=self.workers[1], write_worker=self.workers[2]
+            directory.snapshots, driver, logger, read_worker=read, write_worker=write
         )
-        self.guard = Guard(directory, driver, self.raft_node, self.workers[1])
+        self._snapshot_check = SnapshotCheck(directory.snapshots, read, logger)
+        self.guard = Guard(directory, driver, self.raft_node, read)
         self.controller = controller = _controller_of(config, directory, self.advertised)
-        clock_ns = environment.clock_ns
-        self.snapshotter = self._make_snapshotter(clock_ns)
-        self.applier = self._make_applier(clock_ns)
-        self.log_cleaner = self._make_log_cleaner()
+        self.snapshotter = self._make_snapshotter(environment.clock_ns)
+        self.applier = self._make_applier(environment.clock_ns)
+        log = ControllerLog(logger, self._limited_logger)
+        settle = self.router.failed = RequestFailures(driver, controller, log).settle
         self.apis = ControllerApis(
             driver,
             controller,
             self.raft_node,
             request_timeout_ms=config.request_timeout_ms,
-            clock_ns=clock_ns,
+            clock_ns=environment.clock_ns,
             on_shutdown_ready=on_shutdown_ready,
-            log=ControllerLog(logger, self._limited_logger),
+            log=log,
+            failed=settle,
         )
         self.events = EventStatus(config.node_id, controller, self.apis)
         self.status = self._make_status(started_at)
         self.committed_fetches = CommittedFetches(
-            self.raft_node, self.store, driver, linger_ms=config.timing.observer_linger_ms
+            self.raft_node, self.store, driver, linger_ms=config.timing.observer_linger_ms, failed=settle
         )
-        self._add_routes(LogExports(directory, self.raft_node, environment.tasks))
+        self.exports = LogExports(directory, self.raft_node, environment.tasks, driver.now, settle)
+        self._add_routes()
 
     def _make_connections(self, environment: Environment) -> None:
         """Build what listens to other processes and what connects to them."""
@@ -205,22 +212,23 @@ class ControllerServer(RaftListener, NoticeLogger):
             nonce=environment.nonce,
         )
 
-    def _make_applier(self, clock_ns: Callable[[], int]) -> Applier:
-        driver, controller, directory = self.driver, self.controller, self._directory
-        self._loader = SnapshotLoader(
-            directory.snapshots,
-            log_start=lambda: directory.log.start_offset,
+    def _make_loader(self) -> SnapshotLoader:
+        return SnapshotLoader(
+            self._directory.snapshots,
+            log_start=lambda: self._directory.log.start_offset,
             worker=self.workers[1],
-            driver=driver,
+            driver=self.driver,
             logger=self._logger,
         )
+
+    def _make_applier(self, clock_ns: Callable[[], int]) -> Applier:
         return Applier(
             self._config.node_id,
-            controller,
+            self.controller,
             CommittedLog(self.raft_node, self.store),
             self._loader,
-            driver,
-            controller.event_statistics.observe,
+            self.driver,
+            self.controller.event_statistics.observe,
             clock_ns=clock_ns,
             applied=self.snapshotter.applied,
             loaded=self._snapshot_loaded,
@@ -236,6 +244,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             me=config.node_id,
             voter_ids=tuple(config.voters),
             is_leader=lambda: self.raft_node.is_leader,
+            lacks_one=lambda: self.raft_node.log.lacks_snapshot,
             image=lambda: self.controller.image,
             open_writer=snapshots.writer,
             written=self._snapshot_written,
@@ -257,6 +266,16 @@ class ControllerServer(RaftListener, NoticeLogger):
             logger=self._logger,
         )
 
+    def _make_log_checker(self) -> LogChecker:
+        return LogChecker(
+            self._directory,
+            driver=self.driver,
+            applied_offset=lambda: self.applier.applied_offset,
+            is_usable=lambda one: one in self.raft_node.log.snapshots and not self._loader.is_damaged(one),
+            worker=self.workers[1],
+            logger=self._logger,
+        )
+
     def _make_status(self, started_at: Now) -> NodeStatus:
         return NodeStatus(
             _info_of(self._config, self._directory, started_at),
@@ -264,6 +283,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             controller=self.controller,
             applier=self.applier,
             snapshotter=self.snapshotter,
+            log_cleaner=self.log_cleaner,
             store=self.store,
             peer_connections=self.peer_connections,
             server=self.server,
@@ -271,7 +291,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             events=self.events,
         )
 
-    def _add_routes(self, exports: LogExports) -> None:
+    def _add_routes(self) -> None:
         """Say who answers which request.
 
         The raft node answers each Fetch, now: that of the metadata topic, and that of any other, which it
@@ -285,9 +305,10 @@ class ControllerServer(RaftListener, NoticeLogger):
         router.add(
             {BrokerRegistrationRequest: self._unregistered_brokers.noting(apis[BrokerRegistrationRequest])}
         )
-        router.add({DescribeNodeRequest: self._serve_describe, DescribeEventsRequest: self._serve_events})
-        router.add(exports.handlers)
-        router.add_when_closed(exports.forget)
+        router.add({DescribeNodeRequest: partial(self._serve_described, self.status)})
+        router.add({DescribeEventsRequest: partial(self._serve_described, self.events)})
+        router.add(self.exports.handlers)
+        router.add_when_closed(self.exports.forget)
         router.add(self.committed_fetches.handlers)
         router.add_when_closed(self.committed_fetches.forget)
         router.add(Envelopes(router, self.server.limited_logger).handlers)
@@ -308,11 +329,12 @@ class ControllerServer(RaftListener, NoticeLogger):
                 self.guard,
                 self.snapshotter,
                 self.log_cleaner,
+                self.log_checker,
                 self.committed_fetches,
+                self.exports,
             ],
         )
-        snapshots = _snapshots_of(self._directory)
-        if snapshots:
+        if snapshots := self._directory.usable_snapshots:
             self.applier.load_snapshot(snapshots[-1])
 
     def make_executor(self) -> EffectExecutor:
@@ -353,6 +375,7 @@ class ControllerServer(RaftListener, NoticeLogger):
 
     def _snapshot_loaded(self, info: SnapshotInfo) -> None:
         self.snapshotter.loaded(info)
+        self._snapshot_check.begin()
         self._on_snapshot_loaded()
 
     # What the executor calls for the state machine and the log.
@@ -377,13 +400,8 @@ class ControllerServer(RaftListener, NoticeLogger):
             self.metrics.state_changed(notice, self.driver.now().mono_ms)
         self._notice_logger.log_notice(notice)
 
-    def _serve_events(self, connection: Requester, request: Request) -> None:
-        response = self.events.describe(self.driver.now())
-        connection.reply(request.api_version, request.correlation_id, response)
-
-    def _serve_describe(self, connection: Requester, request: Request) -> None:
-        response = self.status.describe(self.driver.now())
-        connection.reply(request.api_version, request.correlation_id, response)
+    def _serve_described(self, by: NodeStatus | EventStatus, to: Requester, request: Request) -> None:
+        to.reply(request.api_version, request.correlation_id, by.describe(self.driver.now()))
 
 
 def _info_of(config: Config, directory: NodeDirectory, started_at: Now) -> NodeInfo:
@@ -422,8 +440,8 @@ def _raft_node_of(
             log.epochs,
             log.generation,
             tuple(log.tail(environment.tail_bytes)),
-            _known_committed(directory),
-            _snapshots_of(directory),
+            directory.known_committed,
+            directory.usable_snapshots,
         ),
         election=directory.election,
         timing=Timing(
@@ -446,23 +464,6 @@ def _raft_node_of(
         fetch_bytes=environment.fetch_bytes,
         snapshot_chunk_bytes=config.snapshot_chunk_bytes,
     )
-
-
-def _known_committed(directory: NodeDirectory) -> Offset:
-    """Up to where the log was known to be committed before this start; -1 if nothing is known (D-23)."""
-    snapshots = _snapshots_of(directory)
-    return max(directory.high_watermark, snapshots[-1].offset if snapshots else 0) or -1
-
-
-def _snapshots_of(directory: NodeDirectory) -> tuple[OffsetAndEpoch, ...]:
-    """The snapshots that the log goes on from, oldest first.
-
-    Node 3 may have applied, and written down, what others had made durable, and lost the end of its own log
-    with the power; or it crashed before it installed what it had downloaded. A snapshot behind the log's end
-    is of use once the log has reached it.
-    """
-    end_offset = directory.log.end_offset
-    return tuple(info.id for info in directory.snapshots.infos if info.id.offset <= end_offset)
 
 
 def _controller_of(config: Config, directory: NodeDirectory, advertised: Endpoint) -> QuorumController:

@@ -59,6 +59,8 @@ class Driver:
     ) -> None:
         self._raft_node: RaftNode
         self.turns = 0
+        self.has_failed = False
+        """Whether an event could not be handled, or its effects not be carried out. It ends the process."""
         self._loop = loop
         self._end_turn = end_turn
         self._clock = clock
@@ -104,11 +106,15 @@ class Driver:
             return
         now = self._now or self._begin()
         self._is_busy = True
-        effects = self._raft_node.handle(event, now)
-        if effects:
-            executor.run(effects)
-            if self._events:
-                self._run_events(executor, now)
+        try:
+            effects = self._raft_node.handle(event, now)
+            if effects:
+                executor.run(effects)
+                if self._events:
+                    self._run_events(executor, now)
+        except BaseException:
+            self.has_failed = True
+            raise
         self._is_busy = False
         if not self._turn_is_due:
             self.wake()

@@ -69,6 +69,7 @@ class ForwardedClient:
         self._broker = broker
         self._envelope = envelope
         self._limited_logger = limited_logger
+        self._is_answered = False
         self.host = _host_of(envelope.message)
         self.session = Client(
             _principal_of(envelope.message),
@@ -98,8 +99,18 @@ class ForwardedClient:
         else:
             self.reply_envelope(EnvelopeResponse(response_data=frame[LENGTH_BYTES:]))
 
+    def give_up(self, api_version: int, correlation_id: int, response: Any) -> None:
+        """Answer the inner request with what its API says of a failure, or else the envelope."""
+        if response is None:
+            self.reply_envelope(EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+        else:
+            self.reply(api_version, correlation_id, response)
+
     def reply_envelope(self, response: EnvelopeResponse) -> None:
-        """Answer the envelope."""
+        """Answer the envelope, once."""
+        if self._is_answered:
+            return
+        self._is_answered = True
         self._broker.reply(self._envelope.api_version, self._envelope.correlation_id, response)
 
 

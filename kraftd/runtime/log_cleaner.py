@@ -13,12 +13,12 @@ Follows: Kafka's KafkaMetadataLog.maybeClean and the raft client's maybeClean (C
 Differs: Kafka looks once a minute alone, and so keeps what came in that minute, too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
-from kraftd.raft import KeptSnapshot, RaftNode, Retention, choose_start
+from kraftd.raft import KeptSnapshot, LeasedSnapshots, RaftNode, Retention, choose_start
 from kraftd.raft.events import CutRequested
 from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.observability import Logger
@@ -36,7 +36,7 @@ class _Asked(msgspec.Struct, frozen=True):
 
     start: OffsetAndEpoch
     size_bytes: int
-    """Of log and snapshots before it."""
+    """How much log and snapshots of the directory held when it was asked."""
 
 
 class LogCleaner(TimedTurnTask):
@@ -54,6 +54,10 @@ class LogCleaner(TimedTurnTask):
         logger: Logger,
     ) -> None:
         self._directory = directory
+        self.cleanings = 0
+        """How often the log was cut."""
+        self.removed_bytes = 0
+        """Log and snapshots that went with it, in bytes."""
         self._retention = retention
         self._driver = driver
         self._raft_node = raft_node
@@ -71,10 +75,12 @@ class LogCleaner(TimedTurnTask):
             return
         self._due_ms = now.mono_ms + INTERVAL_MS
         self._remove()
-        start = self._choose(now)
+        leased = self._raft_node.leased_snapshots(now.mono_ms)
+        start = self._choose(now, leased)
         self._asked = None if start is None else _Asked(start, self._size_bytes())
         if start is not None:
-            self._driver.deliver(CutRequested(start))
+            ends_leases = any(snapshot_id.offset < start.offset for snapshot_id in leased.observers)
+            self._driver.deliver(CutRequested(start, ends_leases))
 
     def wake_at_ms(self) -> int:
         """When it looks again."""
@@ -85,7 +91,7 @@ class LogCleaner(TimedTurnTask):
         self._directory.log.roll_at(ROLL_BYTES)
         self._due_ms = 0
 
-    def _choose(self, now: Now) -> OffsetAndEpoch | None:
+    def _choose(self, now: Now, leased: LeasedSnapshots) -> OffsetAndEpoch | None:
         log = self._directory.log
         return choose_start(
             [
@@ -96,16 +102,18 @@ class LogCleaner(TimedTurnTask):
             self._retention,
             now.wall_ms,
             safe_offset=min(log.flushed_offset, self._applied_offset()),
-            leased=self._raft_node.leased_snapshots(now.mono_ms),
+            leased=leased,
         )
 
     def _cut(self, asked: _Asked) -> None:
         self._asked = None
         size_bytes = self._size_bytes()
+        self.cleanings += 1
+        self.removed_bytes += (removed_bytes := asked.size_bytes - size_bytes)
         self._logger.info(
             "log_cleaned",
             start_offset=asked.start.offset,
-            removed_bytes=asked.size_bytes - size_bytes,
+            removed_bytes=removed_bytes,
             size_bytes=size_bytes,
             snapshots=len(self._directory.snapshots.infos),
         )
@@ -118,8 +126,9 @@ class LogCleaner(TimedTurnTask):
     def _remove(self) -> None:
         removal = self._directory.take_removal()
         if removal.handles or removal.paths:
-            self._worker.submit(removal.run, self._removed)
+            self._worker.submit(removal.run, self.tell_not_removed)
 
-    def _removed(self, problems: tuple[str, ...]) -> None:
+    def tell_not_removed(self, problems: Sequence[str]) -> None:
+        """Tell of files that could not be removed: here, or by a cut or an installation of the store."""
         for text in problems:
             self._logger.warning("file_not_removed", reason=text)

@@ -3,21 +3,27 @@
 Entered through `LogExports.serve_manifest` and `serve_chunk`. The manifest fixes the moment: small files
 (election, epochs, properties) are read into memory then, because they are replaced as a whole; of segments,
 which only grow, and of snapshots, which nobody changes, the size of that moment is fixed. A truncation of the
-log in between would put other bytes under the fixed size, so it voids the export, and so does a file that is
-removed: the client starts again. An export belongs to its connection and ends with it.
+log in between would put other bytes under the fixed size, so it voids the export: the client starts again. An
+export belongs to its connection and ends with it, or with the next manifest.
 
-Not here: what the client makes of it (`kraftctl export`).
+A cut of the log takes the names of files away, not the files: an export holds them (D-22), and reads on under
+the names that they have got. It holds them until it ends, until its client has asked for nothing for half a
+minute, or until it was given ten times the time that its bytes need at 1 MiB a second, as an observer is for
+a download (D-24): nobody fills the disk by asking for a byte now and then. What is held no longer is served
+on while the log begins where it did.
+
+A turn task, for these deadlines. Not here: what the client makes of an export (`kraftctl export`), and the
+removal of files that nobody holds (`log_cleaner`).
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiofiles
-import msgspec
 
-from kraftd.errors import ErrorCode, MalformedError, StorageError
+from kraftd.errors import ErrorCode, StorageError
 from kraftd.net.server import InboundConnection
 from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
@@ -32,21 +38,77 @@ from kraftd.protocol.messages import (
 from kraftd.raft import RaftNode
 from kraftd.records import names
 from kraftd.records.names import ExportKind
-from kraftd.runtime.request_router import ApiHandler, Requester
+from kraftd.runtime.driver import TimedTurnTask
+from kraftd.runtime.request_router import ApiHandler, FailureHandler, Requester, raise_again
+from kraftd.storage.bootstrap import ZERO_CHECKPOINT
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import Access
+from kraftd.storage.log_reader import ReaderView
 from kraftd.storage.node_directory import NodeDirectory
+from kraftd.storage.removal import Hold, deleted
+from kraftd.types import NEVER_MS, Now, Offset
 
 EXPORT_REQUESTS: tuple[type[Any], ...] = (ExportManifestRequest, ExportChunkRequest)
 
 
-class _Export(msgspec.Struct, frozen=True):
-    generation: int
-    small: dict[str, bytes]
-    large: dict[str, tuple[Path, int]]
+IDLE_MS: Final = 30_000
+"""Files are held no longer for a client that has asked for nothing for so long."""
+
+_HELD_MS: Final = 60_000
+"""The least time that files are held for a client that goes on."""
+
+_HELD_BYTES_A_MS: Final = 105
+"""A tenth of 1 MiB a second."""
 
 
-class LogExports:
+class _Export:
+    """The files of one moment, and what keeps them."""
+
+    def __init__(
+        self,
+        directory: NodeDirectory,
+        small: Mapping[str, bytes],
+        large: Mapping[str, tuple[Path, int]],
+        now_ms: int,
+    ) -> None:
+        self._log, self._snapshots = directory.log, directory.snapshots
+        self._generation = self._log.generation
+        self._start_offset: Offset = self._log.start_offset
+        self.small, self.large = small, large
+        size_bytes = sum(size_bytes for _, size_bytes in large.values())
+        self._last_ms = now_ms + max(_HELD_MS, size_bytes // _HELD_BYTES_A_MS)
+        self._holds: tuple[ReaderView | Hold, ...] = ()
+        self.held_until_ms = now_ms
+        self.touch(now_ms)
+
+    def touch(self, now_ms: int) -> None:
+        """The client goes on: hold the files for a while longer, if all of them are still there."""
+        if not self.void and now_ms < self._last_ms:
+            self.held_until_ms = min(now_ms + IDLE_MS, self._last_ms)
+            self._holds = self._holds or (self._log.reader_view().pin(), self._snapshots.hold())
+
+    def release(self) -> None:
+        """Let go of the files."""
+        holds, self._holds = self._holds, ()
+        for hold in holds:
+            hold.release()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the files stay, whatever becomes of the log."""
+        return bool(self._holds)
+
+    @property
+    def void(self) -> str:
+        """Why there are other bytes or none where the files were; empty if there are not."""
+        if self._generation != self._log.generation:
+            return "the log was truncated meanwhile; start again"
+        if not self._holds and self._start_offset != self._log.start_offset:
+            return "the log was cut, after this export took too long; start again"
+        return ""
+
+
+class LogExports(TimedTurnTask):
     """The exports under way, one for each connection."""
 
     def __init__(
@@ -54,11 +116,30 @@ class LogExports:
         directory: NodeDirectory,
         raft_node: RaftNode,
         tasks: asyncio.TaskGroup,
+        now: Callable[[], Now],
+        failed: FailureHandler = raise_again,
     ) -> None:
         self._directory = directory
         self._raft_node = raft_node
         self._tasks = tasks
+        self._now = now
+        self._failed = failed
         self._exports: dict[int, _Export] = {}
+        self._due_ms = NEVER_MS
+
+    def run(self, now: Now) -> None:
+        """Let go of the files of exports that take too long."""
+        if now.mono_ms < self._due_ms:
+            return
+        for export in self._exports.values():
+            if export.held_until_ms <= now.mono_ms:
+                export.release()
+        held = (export.held_until_ms for export in self._exports.values() if export.is_held)
+        self._due_ms = min(held, default=NEVER_MS)
+
+    def wake_at_ms(self) -> int:
+        """When it may have to let go next."""
+        return self._due_ms
 
     @property
     def handlers(self) -> Mapping[type[Any], ApiHandler]:
@@ -67,10 +148,16 @@ class LogExports:
 
     def forget(self, connection: InboundConnection) -> None:
         """Drop the export of a closed connection."""
-        self._exports.pop(connection.number, None)
+        self._end(connection.number)
+
+    def _end(self, number: int) -> None:
+        export = self._exports.pop(number, None)
+        if export is not None:
+            export.release()
 
     def serve_manifest(self, connection: Requester, request: Request) -> None:
         """Begin an export: answer with the files and sizes of this moment."""
+        self._end(connection.number)
         log, raft_node = self._directory.log, self._raft_node
         segments = {
             f"{names.LOG_DIRECTORY}/{path.name}": (path, size_bytes)
@@ -89,7 +176,9 @@ class LogExports:
             )
             _refuse_manifest(connection, request, ErrorCode.POLICY_VIOLATION, why)
             return
-        self._exports[connection.number] = _Export(log.generation, small, {**segments, **snapshots})
+        export = _Export(self._directory, small, {**segments, **snapshots}, self._now().mono_ms)
+        self._exports[connection.number] = export
+        self._due_ms = min(self._due_ms, export.held_until_ms)
         files = [
             ExportManifestResponseFile(name=name, size_bytes=len(data), kind=names.SMALL_FILES[name].value)
             for name, data in small.items()
@@ -114,9 +203,14 @@ class LogExports:
         return {name: data for name, data in found.items() if data is not None}
 
     def _snapshots(self, count_max: int) -> dict[str, tuple[Path, int]]:
-        """The snapshots that are there, at most so many: paths and sizes, by their names in an export."""
+        """The snapshots that are there, at most so many: paths and sizes, by their names in an export.
+
+        Only those that count, whose files are held. A damaged one may go with the next cut of the log, and
+        would take the whole export with it. The one of offset 0 is never removed.
+        """
         disk, folder = self._directory.disk, self._directory.path / names.LOG_DIRECTORY
-        found = [name for name in disk.names(folder) if _is_snapshot(name)]
+        held = {names.snapshot_name(info.id) for info in self._directory.snapshots.infos}
+        found = [name for name in disk.names(folder) if name in held or name == ZERO_CHECKPOINT]
         return {
             f"{names.LOG_DIRECTORY}/{name}": (folder / name, _size_of(disk, folder / name))
             for name in found[: max(count_max, 0)]
@@ -128,48 +222,46 @@ class LogExports:
         export = self._exports.get(connection.number)
         if export is None:
             self._refuse(connection, request, ErrorCode.INVALID_REQUEST, "ask for the manifest first")
-        elif export.generation != self._directory.log.generation:
-            del self._exports[connection.number]
-            self._refuse(
-                connection,
-                request,
-                ErrorCode.SNAPSHOT_NOT_FOUND,
-                "the log was truncated meanwhile; start again",
-            )
+            return
+        export.touch(self._now().mono_ms)
+        self._due_ms = min(self._due_ms, export.held_until_ms)
+        if export.void:
+            self._refuse(connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, export.void)
+            self._end(connection.number)
         elif message.name in export.small:
             data = export.small[message.name]
             self._reply(connection, request, len(data), data[slice(*_span(message, len(data)))])
         elif message.name in export.large:
-            path, size_bytes = export.large[message.name]
-            self._tasks.create_task(
-                self._read(connection, request, path, size_bytes, _span(message, size_bytes)), name="export"
-            )
+            work = self._read(connection, request, export)
+            self._tasks.create_task(self._late(connection, request, work), name="export")
         else:
             self._refuse(
                 connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, "no file of that name in the manifest"
             )
 
-    async def _read(
-        self,
-        connection: Requester,
-        request: Request,
-        path: Path,
-        size_bytes: int,
-        span: tuple[int, int],
-    ) -> None:
+    async def _late(self, connection: Requester, request: Request, work: Awaitable[None]) -> None:
+        """Do something for a request whose handler has returned: the router hears no more of what fails."""
         try:
-            async with aiofiles.open(path, "rb") as file:
-                await file.seek(span[0])
-                data = await file.read(span[1] - span[0])
+            await work
+        except Exception as error:  # noqa: BLE001 - as what leaves a handler at once (D-14)
+            self._failed(connection, request, error)
+
+    async def _read(self, connection: Requester, request: Request, export: _Export) -> None:
+        path, size_bytes = export.large[request.message.name]
+        start, end = _span(request.message, size_bytes)
+        try:
+            data = await _read_file(path, start, end)
         except FileNotFoundError:
-            self._refuse(
-                connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, "it was removed meanwhile; start again"
-            )
+            why = export.void or "it was removed meanwhile; start again"
+            self._refuse(connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, why)
             return
         except OSError as error:
             self._refuse(
                 connection, request, ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot be read: {error.strerror}"
             )
+            return
+        if export.void:  # while it was read: these may be the bytes of another log
+            self._refuse(connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, export.void)
             return
         self._reply(connection, request, size_bytes, data)
 
@@ -194,20 +286,24 @@ def _refuse_manifest(connection: Requester, request: Request, error: ErrorCode, 
     connection.reply(request.api_version, request.correlation_id, response)
 
 
-def _is_snapshot(name: str) -> bool:
-    """Whether a name is that of a finished snapshot that does not await its deletion."""
-    try:
-        return names.parse_snapshot_name(name) is not None and not name.endswith(names.DELETED)
-    except MalformedError:
-        return False
-
-
 def _size_of(disk: Disk, path: Path) -> int:
     handle = disk.open(path, Access.READ)
     try:
         return disk.size(handle, path)
     finally:
         disk.close(handle)
+
+
+async def _read_file(path: Path, start: int, end: int) -> bytes:
+    """Read a file that may have left the log: then it is there under its name of a retired file."""
+    try:
+        async with aiofiles.open(path, "rb") as file:
+            await file.seek(start)
+            return await file.read(end - start)
+    except FileNotFoundError:
+        async with aiofiles.open(deleted(path), "rb") as file:
+            await file.seek(start)
+            return await file.read(end - start)
 
 
 def _span(message: ExportChunkRequest, size_bytes: int) -> tuple[int, int]:

@@ -115,8 +115,9 @@ class QuorumNetwork(ServerHandler, PeerHandler, Network):
         self._last_handle = handle = self._last_handle + 1
         fetcher = _fetcher(request.message) if type(request.message) is FetchRequest else NO_NODE
         self._pending[handle] = (connection, request.correlation_id, request.api_version, fetcher)
-        peer = self._peers.get(connection.number)
-        self._driver.deliver(RequestReceived(handle, request.message, request.api_version, peer))
+        number = connection.number
+        peer = self._peers.get(number)
+        self._driver.deliver(RequestReceived(handle, request.message, request.api_version, peer, number))
 
     def connection_ended(self, connection: InboundConnection) -> None:
         """Tell the raft node that a connection is closed."""

@@ -28,11 +28,12 @@ from kraftd.runtime.applier import Applier
 from kraftd.runtime.controller_metrics import controller_readings, controller_samples
 from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.health_checks import HealthInput
+from kraftd.runtime.log_cleaner import LogCleaner
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.sample import Sample
 from kraftd.runtime.snapshotter import Snapshotter
 from kraftd.runtime.store import DirectoryStore
-from kraftd.types import ZERO_UUID, NodeId, Now, Uuid, uuid_text
+from kraftd.types import METADATA_TOPIC, ZERO_UUID, NodeId, Now, Uuid, uuid_text
 
 SOFTWARE = f"kraftd {version('kraftd')}"
 
@@ -58,6 +59,7 @@ class NodeStatus:
         controller: QuorumController,
         applier: Applier,
         snapshotter: Snapshotter,
+        log_cleaner: LogCleaner,
         store: DirectoryStore,
         peer_connections: PeerConnections,
         server: Server,
@@ -69,6 +71,7 @@ class NodeStatus:
         self._controller = controller
         self._applier = applier
         self._snapshotter = snapshotter
+        self._log_cleaner = log_cleaner
         self._store = store
         self._peer_connections = peer_connections
         self._server = server
@@ -187,6 +190,7 @@ class NodeStatus:
                 yield Sample(f"kafka_server_raftmetrics_{name.replace('-', '_')}", meaning, value)
         yield from controller_samples(self._controller, now)
         yield from self._events.samples()
+        yield from self._applied_samples(now)
         yield from self._log_samples(now)
         yield from self._snapshot_samples(now)
         yield from self._process_samples()
@@ -210,6 +214,11 @@ class NodeStatus:
             -1 if newest is None else newest.id.offset,
         )
         yield Sample(
+            "kafka_server_metadataloader_handleloadsnapshotcount",
+            "How many snapshots were restored.",
+            self._applier.loaded_count,
+        )
+        yield Sample(
             "kraftd_snapshot_loaded_percent",
             "How much of the snapshot that is being loaded is restored; 100 while none is.",
             self._applier.loaded_percent,
@@ -220,6 +229,28 @@ class NodeStatus:
         return -1 if newest is None else max(now.wall_ms - newest.last_contained_timestamp_ms, 0)
 
     def _log_samples(self, now: Now) -> Iterator[Sample]:
+        """Where the log begins, and what was cleaned of it: Kafka's UnifiedLog knows the first."""
+        cleaner = self._log_cleaner
+        yield Sample(
+            "kafka_log_log_logstartoffset",
+            "Where the log begins.",
+            self._raft_node.describe(now).log_start_offset,
+            {"topic": METADATA_TOPIC, "partition": "0"},
+        )
+        yield Sample(
+            "kraftd_log_cleanings",
+            "How often the log was cut at a snapshot.",
+            cleaner.cleanings,
+            is_counter=True,
+        )
+        yield Sample(
+            "kraftd_log_cleaned_bytes",
+            "Log and snapshots that went, in bytes.",
+            cleaner.removed_bytes,
+            is_counter=True,
+        )
+
+    def _applied_samples(self, now: Now) -> Iterator[Sample]:
         prefix = "kafka_controller_kafkacontroller_"
         view = self._raft_node.describe(now)
         applied = self._applier

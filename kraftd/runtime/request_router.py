@@ -6,6 +6,8 @@ or gives to a handler of their own (ShowNonce). The handlers are tables that the
 A Fetch goes to the handler of its topic, if there is one, else to that of any topic; no topic but the
 metadata log has one yet (`ControllerServer`).
 
+What leaves a handler costs that request alone, with few exceptions (`request_failures`).
+
 Not here: what a handler does (`network` for the quorum, `controller_apis`, `log_export`).
 """
 
@@ -27,7 +29,7 @@ class Requester(Protocol):
     """
 
     client: Client | None
-    """Who the last request was from, and most often the next one is; None before the first."""
+    """A cache: the sender of the last request, which most often sends the next one; None before the first."""
 
     @property
     def number(self) -> int:
@@ -46,9 +48,22 @@ class Requester(Protocol):
     ) -> None:
         """Answer one request."""
 
+    def give_up(self, api_version: int, correlation_id: int, response: Any) -> None:
+        """Answer a request whose handler raised, unless that had answered it; what it still answers is
+        dropped. Without a response (None) the connection ends.
+        """
+
 
 ApiHandler: TypeAlias = Callable[[Requester, Request], None]
 """Answers a request with `requester.reply`, now or later."""
+
+FailureHandler: TypeAlias = Callable[[Requester, Request, Exception], None]
+"""Settles a request whose handler raised, or raises it again."""
+
+
+def raise_again(_requester: Requester, _request: Request, error: Exception) -> None:
+    """For those who settle nothing: what is raised ends the process."""
+    raise error
 
 
 def _fetched_topic(request: FetchRequest) -> Uuid | None:
@@ -63,6 +78,8 @@ class RequestRouter(RequestHandler):
     """Finds the handler of a request by its type and topic."""
 
     def __init__(self) -> None:
+        self.failed: FailureHandler = raise_again
+        """What settles the requests whose handlers raise. Set before the server accepts connections."""
         self._handlers: dict[tuple[type[Any], Uuid | None], ApiHandler] = {}
         """By type of request and topic; the topic is None for any."""
         self._when_closed: list[Callable[[InboundConnection], None]] = []
@@ -86,14 +103,20 @@ class RequestRouter(RequestHandler):
         if handler is None:
             connection.reject(f"{request.message.NAME} after the handshake")
             return
-        handler(connection, request)
+        try:
+            handler(connection, request)
+        except Exception as error:  # noqa: BLE001 - the one boundary of all handlers (D-14)
+            self.failed(connection, request, error)
 
     def request_forwarded(self, client: Requester, request: Request) -> None:
         """Call the handler of a request that was inside an Envelope, and whose API is among `api_keys`."""
         handler = self._handler_of(request.message)
         if handler is None:
             raise InvariantError(f"{request.message.NAME} has no handler")
-        handler(client, request)
+        try:
+            handler(client, request)
+        except Exception as error:  # noqa: BLE001 - the one boundary of all handlers (D-14)
+            self.failed(client, request, error)
 
     def _handler_of(self, message: Any) -> ApiHandler | None:
         handlers, api = self._handlers, type(message)

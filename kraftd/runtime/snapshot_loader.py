@@ -38,6 +38,8 @@ _STEP_RECORDS: Final = 512
 """How many records a step restores: some 4 ms."""
 _PIECES_AHEAD: Final = 2
 _RETRY_MS: Final = 1_000
+_TELL_MS: Final = 5_000
+"""How often it is told how much is restored."""
 
 
 Loaded: TypeAlias = Callable[[SnapshotInfo], None]
@@ -47,8 +49,10 @@ Loaded: TypeAlias = Callable[[SnapshotInfo], None]
 class SnapshotRestore(Protocol):
     """A state that is being rebuilt beside the one that is shown."""
 
-    def add(self, values: Sequence[bytes]) -> None:
-        """Take some more records of the snapshot, in their frames; MalformedError if they are none."""
+    def add(self, values: Sequence[bytes], where: str) -> None:
+        """Take some more records of the snapshot, in their frames; MalformedError if they are none. `where`
+        names file and byte, for errors.
+        """
 
     def finish(self) -> None:
         """Take its state for the machine's own: nothing of the former one is left."""
@@ -121,6 +125,8 @@ class SnapshotLoader:
         """Why neither a snapshot nor the log leads to a state; empty if one does."""
         self.retry_at_ms = NEVER_MS
         """When to call `retry`; NEVER_MS unless there is a `stuck_reason`."""
+        self.loaded_count = 0
+        """How many were loaded since the start."""
         self._snapshots = snapshots
         self._log_start = log_start
         self._worker = worker
@@ -132,6 +138,7 @@ class SnapshotLoader:
         self._loaded: Loaded
         self._wanted: OffsetAndEpoch
         self._damaged: dict[OffsetAndEpoch, str] = {}
+        self._tell_at_ms = NEVER_MS
 
     @property
     def is_loading(self) -> bool:
@@ -148,6 +155,10 @@ class SnapshotLoader:
     def alarms(self) -> Sequence[str]:
         """The damaged snapshots, each with what is done instead."""
         return tuple(self._damaged.values())
+
+    def is_damaged(self, snapshot_id: OffsetAndEpoch) -> bool:
+        """Whether this snapshot was found to be damaged."""
+        return snapshot_id in self._damaged
 
     def forget_damage_below(self, offset: Offset) -> None:
         """End the alarms of what a newer snapshot stands for as well."""
@@ -171,6 +182,7 @@ class SnapshotLoader:
         self.stop()
         self._state_machine, self._applied_offset, self._loaded = state_machine, applied_offset, loaded
         self._wanted = snapshot_id
+        self._tell_at_ms = 0
         self.retry()
 
     def retry(self) -> None:
@@ -204,17 +216,20 @@ class SnapshotLoader:
         decoder = SnapshotDecoder(name, snapshot_id.epoch)
         restore, began_ms = self._state_machine.restore(snapshot_id), self._driver.now().mono_ms
         self._load = load = _Load(snapshot_id, reader, decoder, restore, began_ms)
+        self._tell_progress(load)
         self._read_ahead(load)
 
     def _step(self, load: _Load) -> bool:
         if load.values:
-            load.restore.add(load.values[:_STEP_RECORDS])
+            where = f"{names.snapshot_name(load.id)} at byte {load.decoder.batch_position}"
+            load.restore.add(load.values[:_STEP_RECORDS], where)
             load.values = load.values[_STEP_RECORDS:]
             return True
         batch = next(load.batches, None)
         if batch is not None:
             load.values = batch.values()
             load.restored_bytes += batch.size_bytes
+            self._tell_progress(load)
             return True
         if load.pieces:
             load.batches = load.decoder.feed(load.pieces.popleft())
@@ -224,11 +239,26 @@ class SnapshotLoader:
             self._finish(load)
         return False
 
+    def _tell_progress(self, load: _Load) -> None:
+        """Log how much is restored: when it begins, and every few seconds."""
+        now_ms = self._driver.now().mono_ms
+        if now_ms < self._tell_at_ms:
+            return
+        self._tell_at_ms = now_ms + _TELL_MS
+        self._logger.info(
+            "snapshot_loading",
+            offset=load.id.offset,
+            epoch=load.id.epoch,
+            size_bytes=load.reader.size_bytes,
+            percent=self.percent,
+        )
+
     def _finish(self, load: _Load) -> None:
         load.decoder.finish()
         header = load.decoder.header
         load.restore.finish()
         self.stop()
+        self.loaded_count += 1
         self.forget_damage_below(load.id.offset + 1)
         self._logger.info(
             "snapshot_loaded",

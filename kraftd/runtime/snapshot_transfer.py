@@ -1,13 +1,16 @@
 """Reads pieces of snapshots for replicas that download them, and writes the one that this node downloads.
 
 Entered by the effect executor, as its `SnapshotPort`. Pieces are read in the reader thread, which pins the
-file, so that the cleaner may take its name away meanwhile. They are written in the thread that writes this
-node's own snapshots, each synced; behind the last one the file is proved and gets its name (D-20). What fails
-of either costs the piece or the download, never the process.
+file, so that the cleaner may take its name away meanwhile. For observers that is done one step at a time,
+however many they are and whatever is to be compared, so that a voter waits for no more (D-24). Pieces are
+written in the thread that writes this node's own snapshots, each synced; behind the last one the file is
+proved and gets its name (D-20). What fails of either costs the piece or the download, never the process.
 
 Not here: which piece of which snapshot (`kraftd.raft.snapshot_serving`, `kraftd.raft.snapshot_fetch`), and
 what becomes of a whole one (`InstallSnapshot`, carried out by the store).
 """
+
+from collections import deque
 
 from crc32c import crc32c
 
@@ -45,19 +48,50 @@ class SnapshotTransfer(SnapshotPort):
         self._read_worker = read_worker
         self._write_worker = write_worker
         self._writer: tuple[OffsetAndEpoch, SnapshotWriter] | None = None
+        self._for_observers: deque[_PieceRead] = deque()
+        """What is to be read for observers, each in its turn."""
+        self._is_reading_for_observer = False
 
     def start_read(self, read: ReadSnapshot) -> None:
-        """Begin to read a piece, in the reader thread."""
+        """Begin to read a piece, in the reader thread; for observers one after the other."""
+        info = self._snapshots.get(read.id)
+        is_for_size = not read.max_bytes and read.prefix_checksum < 0
+        if info is not None and (is_for_size or read.position >= info.size_bytes):
+            self._driver.deliver(SnapshotRead(read.token, b"", info.size_bytes))
+            return
         reader = self._snapshots.open_reader(read.id)
         if reader is None:
             self._driver.deliver(SnapshotRead(read.token, *_NOT_THERE))
             return
+        piece = _PieceRead(reader, read)
+        if read.for_observer:
+            self._for_observers.append(piece)
+            self._read_for_observers()
+        else:
+            self._step(piece)
 
-        def ended(found: tuple[bytes, int]) -> None:
-            reader.release()
-            self._driver.deliver(SnapshotRead(read.token, *found))
+    def _read_for_observers(self) -> None:
+        """Do the next step for the observer whose turn it is, unless one is under way: a read for a voter,
+        which may come at any time, waits for that one alone (D-24).
+        """
+        if self._for_observers and not self._is_reading_for_observer:
+            self._is_reading_for_observer = True
+            self._step(self._for_observers.popleft())
 
-        self._read_worker.submit(lambda: _read(reader, read), ended)
+    def _step(self, piece: "_PieceRead") -> None:
+        self._read_worker.submit(piece.step, lambda found: self._stepped(piece, found))
+
+    def _stepped(self, piece: "_PieceRead", found: tuple[bytes, int] | None) -> None:
+        if found is not None:
+            piece.reader.release()
+            self._driver.deliver(SnapshotRead(piece.read.token, *found))
+        if piece.read.for_observer:
+            self._is_reading_for_observer = False
+            if found is None:
+                self._for_observers.append(piece)
+            self._read_for_observers()
+        elif found is None:
+            self._step(piece)
 
     def start_write(self, write: WriteSnapshot) -> None:
         """Begin to write a piece; the first one begins a file anew."""
@@ -105,27 +139,39 @@ class SnapshotTransfer(SnapshotPort):
             self._driver.deliver(SnapshotReceived(write.id, end, problem=problem))
 
 
-def _read(reader: SnapshotReader, read: ReadSnapshot) -> tuple[bytes, int]:
-    """Read a piece, in a thread; what cannot be read is not there."""
-    if read.position >= reader.size_bytes:
-        return b"", reader.size_bytes
-    try:
-        if read.prefix_checksum >= 0 and _checksum(reader, read.position) != read.prefix_checksum:
+class _PieceRead:
+    """A piece that is read, after what is before it was compared, in steps of a mebibyte at most: whoever
+    reads next does not wait for the comparison of a whole file.
+    """
+
+    __slots__ = ("_checksum", "_compared_bytes", "read", "reader")
+
+    def __init__(self, reader: SnapshotReader, read: ReadSnapshot) -> None:
+        self.reader = reader
+        self.read = read
+        self._compared_bytes = self._checksum = 0
+
+    def step(self) -> tuple[bytes, int] | None:
+        """Do the next step, in a thread.
+
+        Returns:
+            The piece, and the size of all; None if there is more to do. What cannot be read is not there.
+        """
+        reader, read = self.reader, self.read
+        try:
+            if read.prefix_checksum >= 0 and self._compared_bytes < read.position:
+                return None if self._compare() else _NOT_THERE
+            if read.prefix_checksum >= 0 and read.prefix_checksum != self._checksum:
+                return _NOT_THERE
+            return reader.read(read.position, read.max_bytes) if read.max_bytes else b"", reader.size_bytes
+        except StorageFailure:
+            raise  # an earlier failure of the disk, which ends the process
+        except StorageError:
             return _NOT_THERE
-        return reader.read(read.position, read.max_bytes) if read.max_bytes else b"", reader.size_bytes
-    except StorageFailure:
-        raise  # an earlier failure of the disk, which ends the process
-    except StorageError:
-        return _NOT_THERE
 
-
-def _checksum(reader: SnapshotReader, end: int) -> int:
-    """The checksum of all before a position."""
-    checksum = position = 0
-    while position < end:
-        piece = reader.read(position, min(PIECE_BYTES, end - position))
-        if not piece:
-            return -1
-        checksum = crc32c(piece, checksum)
-        position += len(piece)
-    return checksum
+    def _compare(self) -> bool:
+        position = self._compared_bytes
+        data = self.reader.read(position, min(PIECE_BYTES, self.read.position - position))
+        self._checksum = crc32c(data, self._checksum)
+        self._compared_bytes += len(data)
+        return bool(data)

@@ -9,6 +9,9 @@ for the interpreter.
 A point that waits is dropped for a newer one, a write that has begun is finished. One that fails is dropped
 with an alarm, which stands until a snapshot was written; the next point tries again.
 
+A node whose log begins above 0, and whose snapshots all went bad, makes one at the next batch, wherever that
+ends: until then it can give nobody the state before its log, and could not start again.
+
 Not here: the bytes (`kraftd.records.snapshot`), the file (`kraftd.storage.snapshots`), and who downloads one
 (`kraftd.raft.snapshot_serving`).
 Follows: Kafka's SnapshotGenerator and SnapshotEmitter.
@@ -21,7 +24,7 @@ import msgspec
 
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.snapshot import to_values
-from kraftd.raft import SnapshotPoint, SnapshotPoints, write_delay_ms
+from kraftd.raft import SnapshotPoint, SnapshotPoints, end_of, write_delay_ms
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.snapshot import encode_snapshot
 from kraftd.runtime.driver import Driver, TimedTurnTask
@@ -73,6 +76,7 @@ class Snapshotter(TimedTurnTask):
         me: NodeId,
         voter_ids: Collection[NodeId],
         is_leader: Callable[[], bool],
+        lacks_one: Callable[[], bool],
         image: Callable[[], MetadataImage],
         open_writer: Callable[[OffsetAndEpoch], SnapshotWriter],
         written: Callable[[SnapshotInfo], None],
@@ -87,6 +91,7 @@ class Snapshotter(TimedTurnTask):
         self._me = me
         self._voter_ids = voter_ids
         self._is_leader = is_leader
+        self._lacks_one = lacks_one
         self._image = image
         self._open_writer = open_writer
         self._tell_written = written
@@ -120,7 +125,9 @@ class Snapshotter(TimedTurnTask):
 
     def applied(self, batch: CommittedBatch) -> None:
         """Look whether a batch that was just applied ends at a point; if so, keep the image there."""
-        if not self._points.is_due(batch):
+        is_due = self._points.is_due(batch)
+        replaces_lost = not is_due and self._kept is None and self._write is None and self._lacks_one()
+        if not is_due and not replaces_lost:
             return
         image = self._image()
         # In a transaction the image lacks what it pends on, and before a level is set nothing says in which
@@ -128,7 +135,8 @@ class Snapshotter(TimedTurnTask):
         self._impossible = _why_impossible(image)
         if self._impossible:
             return
-        point, before = self._points.take(batch), self._kept
+        # One that replaces lost ones leaves the points of the log where all nodes have them.
+        point, before = end_of(batch) if replaces_lost else self._points.take(batch), self._kept
         since_ms = self._driver.now().mono_ms if before is None else before.since_ms
         self._kept = _KeptImage(point, image, since_ms)
 

@@ -9,17 +9,19 @@ process: it is never retried (D-03).
 Not here: files (`kraftd.storage`) and the order of effects (`effect_executor`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from kraftd.errors import StorageError
 from kraftd.raft import RaftNode
 from kraftd.raft.effects import Append, ColdRead, Flush, RememberStateHealth
-from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed
+from kraftd.raft.events import BatchesRead, LogFlushed
 from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.effect_executor import Store
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.worker import Done, Job, Worker
 from kraftd.storage import StorageFailure
+from kraftd.storage.damage import Damage
 from kraftd.storage.flush import FlushJob
 from kraftd.storage.log_reader import DamagedReadError, ReaderView
 from kraftd.storage.node_directory import NodeDirectory
@@ -27,6 +29,15 @@ from kraftd.types import NEVER_MS, Election, Epoch, Now, Offset, OffsetAndEpoch,
 
 RECOVERY_POINT_INTERVAL_MS = 1_000
 """How long the recovery point of a flush may stay in the page cache only (D-05)."""
+
+
+class StoreFindings(NamedTuple):
+    """Who is told of what the store meets beside its work."""
+
+    damaged: Callable[[int, Damage], None]
+    """Of new damage that a read found, and in which generation of the log."""
+    not_removed: Callable[[Sequence[str]], None]
+    """Of files that a cut or an installation could not remove, a text each."""
 
 
 class DirectoryStore(Store, TimedTurnTask):
@@ -38,6 +49,7 @@ class DirectoryStore(Store, TimedTurnTask):
         driver: Driver,
         raft_node: RaftNode,
         metrics: RaftMetrics,
+        findings: StoreFindings,
         *,
         flush_worker: Worker,
         read_worker: Worker,
@@ -49,6 +61,7 @@ class DirectoryStore(Store, TimedTurnTask):
         self._metrics = metrics
         self._flush_worker = flush_worker
         self._read_worker = read_worker
+        self._findings = findings
         self._flushing_since_ms = -1
         self._begun_flush: tuple[Job, Done] | None = None
         self._flush_wanted = False
@@ -89,7 +102,7 @@ class DirectoryStore(Store, TimedTurnTask):
 
     def _remove_retired(self) -> None:
         """Unlink what nobody reads, in the reader thread: behind the reads that were asked for before."""
-        self._read_worker.submit(self._directory.take_removal().run, lambda _: None)
+        self._read_worker.submit(self._directory.take_removal().run, self._findings.not_removed)
 
     # The log.
 
@@ -126,16 +139,14 @@ class DirectoryStore(Store, TimedTurnTask):
         )
 
     def read_cold(self, offset: Offset, max_bytes: int, done: Callable[[bytes], None]) -> None:
-        """Read batches of the log in the reader thread. New damage is reported to the raft node (D-06)."""
+        """Read batches of the log in the reader thread. New damage is told (D-06)."""
         view = self._log.reader_view().pin()
 
-        def ended(read: tuple[bytes, str]) -> None:
+        def ended(read: tuple[bytes, Damage | None]) -> None:
             view.release()
             records, damage = read
-            if damage:
-                # Of the generation that was read. The log may have been truncated meanwhile, and what was
-                # read replaced: node 2 would be damaged for bytes that it no longer has.
-                self._driver.deliver(LogDamaged(view.generation, damage))
+            if damage is not None:
+                self._findings.damaged(view.generation, damage)
             done(records)
 
         self._read_worker.submit(lambda: _read(view, offset, max_bytes), ended)
@@ -199,18 +210,18 @@ class DirectoryStore(Store, TimedTurnTask):
             self._driver.wake()
 
 
-def _read(view: ReaderView, offset: Offset, max_bytes: int) -> tuple[bytes, str]:
+def _read(view: ReaderView, offset: Offset, max_bytes: int) -> tuple[bytes, Damage | None]:
     """Read batches, in the thread.
 
     Returns:
-        The bytes, empty if the log was truncated meanwhile or is damaged, which is not fatal (D-14); and a
-        text of the damage, if it was not known before.
+        The bytes, empty if the log was truncated meanwhile or is damaged, which is not fatal (D-14); and the
+        damage, if it was not known before.
     """
     try:
-        return view.read(offset, max_bytes), ""
+        return view.read(offset, max_bytes), None
     except StorageFailure:
         raise
     except DamagedReadError as error:
-        return b"", str(error.damage) if error.damage is not None else ""
+        return b"", error.damage
     except StorageError:
-        return b"", ""
+        return b"", None

@@ -10,8 +10,8 @@ from pathlib import Path
 from crc32c import crc32c
 
 from kraftd.errors import CorruptBatchError
-from kraftd.records.batch import scan
-from kraftd.records.batch_header import HEADER_BYTES
+from kraftd.records.batch import BatchView
+from kraftd.records.batch_header import CRC_FROM, HEADER, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, UNSUPPORTED
 from kraftd.storage.disk import Disk
 from kraftd.storage.segment import Head, head_at
 
@@ -31,12 +31,9 @@ def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) 
         window = disk.read_around(handle, wanted, position, path)
         walked = 0
         try:
-            for view in scan(window, path=str(path)):
-                walked += view.size_bytes
-                head = Head(
-                    view.base_offset, view.last_offset, view.size_bytes, view.epoch, view.max_timestamp
-                )
-                yield head, view.crc
+            for found in _heads(window, str(path)):
+                walked += found[0].size_bytes
+                yield found
         except CorruptBatchError as error:
             whole = len(window) == end - position or len(window) < wanted  # the file may end before
             if walked == 0 and (whole or _stated_bytes(window) <= len(window)):
@@ -50,10 +47,38 @@ def sound_batches(disk: Disk, handle: int, path: Path, position: int, end: int) 
         position += walked
 
 
+def _heads(window: bytes, path: str) -> Iterator[tuple[Head, int]]:
+    """Check the batches of a window, one after the other.
+
+    What `BatchView` says of each, without one for each: a start may have a million to check.
+
+    Raises:
+        CorruptBatchError: The next one is not sound, or the window ends in it.
+    """
+    view, unpack, end, position = memoryview(window), HEADER.unpack_from, len(window), 0
+    while position + HEADER_BYTES <= end:
+        base, length, epoch, magic, crc, attributes, delta, _, newest, _, _, _, count = unpack(view, position)
+        size_bytes = length + OVERHEAD_BYTES
+        after = position + size_bytes
+        if (
+            HEADER_BYTES <= size_bytes <= end - position
+            and magic == MAGIC
+            and not attributes & UNSUPPORTED
+            and 1 <= count == delta + 1
+            and base >= 0 <= epoch
+            and crc32c(view[position + CRC_FROM : after]) == crc
+        ):
+            yield Head(base, base + delta, size_bytes, epoch, newest), crc
+            position = after
+        else:
+            break
+    if position < end:
+        BatchView(view, position, path).check()  # says what is wrong
+        raise CorruptBatchError("the batch is not sound", position_bytes=position, path=path)
+
+
 def _stated_bytes(window: bytes) -> int:
-    """Return the length that the first batch states; 0 if it states none, or an impossible one."""
-    if len(window) < HEADER_BYTES:
-        return HEADER_BYTES
+    """Return the length that the first batch of a whole header states; 0 if it is an impossible one."""
     size_bytes = head_at(window, 0).size_bytes
     return size_bytes if size_bytes >= HEADER_BYTES else 0
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kraftd.errors import MalformedError, StorageError
-from kraftd.records import epoch_checkpoint
+from kraftd.records import epoch_checkpoint, names
 from kraftd.storage.disk import Disk
+from kraftd.storage.segment import NO_END
 from kraftd.types import Epoch, EpochEntry, Offset
 
 
@@ -64,6 +65,39 @@ class EpochCheckpoint:
     def _become(self, entries: tuple[EpochEntry, ...]) -> None:
         self.entries = entries
         self.last_epoch = entries[-1].epoch if entries else 0
+
+
+class KnownEpochs:
+    """The epochs that batches must have by these entries. It is asked with ascending offsets."""
+
+    def __init__(self, entries: Sequence[EpochEntry]) -> None:
+        self._entries = tuple(entries)
+        self._span: tuple[Epoch, Offset] = (0, 0)
+
+    def agree_to(self, offset: Offset, epoch: Epoch) -> Offset:
+        """Return up to where batches from this offset on may have this epoch; 0 if the one here cannot.
+
+        A log that was cut in the middle of a segment holds batches from before its first entry, whose epochs
+        it does not tell. But it tells the most that they can have: a bit flip there would else make every
+        later batch look older than the log.
+        """
+        if not self._entries:
+            return NO_END
+        known = self._epoch_at(offset)
+        is_possible = epoch == known if known else epoch <= self._entries[0].epoch
+        return self._span[1] if is_possible else 0
+
+    def why(self, offset: Offset, epoch: Epoch) -> str:
+        """Say how a batch contradicts them."""
+        known = self._epoch_at(offset) or self._entries[0].epoch
+        return f"the batch says epoch {epoch} where {names.EPOCH_CHECKPOINT} says {known}"
+
+    def _epoch_at(self, offset: Offset) -> Epoch:
+        epoch, end_offset = self._span
+        if offset >= end_offset:
+            later = (entry.start_offset for entry in self._entries if entry.start_offset > offset)
+            self._span = epoch, _ = epoch_checkpoint.epoch_of(self._entries, offset), next(later, NO_END)
+        return epoch
 
 
 def with_entry(entries: tuple[EpochEntry, ...], epoch: Epoch, start_offset: Offset) -> tuple[EpochEntry, ...]:

@@ -5,13 +5,12 @@ What is on disk
 `<directory>` is `__cluster_metadata-0`, with for each segment, named by its base offset in 20 digits:
 
 - `….log`: record batches, one after the other, nothing else. The only truth.
-- `….index`, `….timeindex`: where batches are, for Kafka's sake. Every opening makes them anew and reads
-  them only to leave a file alone that is right already.
+- `….index`, `….timeindex`: where batches are, for Kafka's sake. They are made anew from the batches; of a
+  segment that was not read yet, `….index` is a hint (`unread_segments`).
 
 and besides them
 
-- `leader-epoch-checkpoint`: which epoch begins where. An entry is durable before the first batch of its
-  epoch is written.
+- `leader-epoch-checkpoint`: which epoch begins where. An entry is durable before its epoch's first batch.
 - `partition.metadata`, `quorum-state`, `*.checkpoint`: not touched here.
 
 The segments form a chain: each begins at the offset where the one before it ends. Only the last one, the
@@ -54,18 +53,18 @@ epoch whose first batch was lost; the opening drops it.
 *While opening.* An opening that is cut short leaves one of the states above; the next one starts over.
 
 A disk can do worse than a crash and lose what was flushed. That shows as a bad byte *below* the recovery
-point, and is never cut (`log_scan`); the log then goes on at its end, with a hole.
+point, and is never cut (`log_scan`); the log then goes on at its end, with a hole. But a front that holds
+one goes, up to a snapshot's end.
 
 How it is used
 --------------
 One class, because appending, rolling, flushing and truncating change the same segments, ends and generation.
-All methods are called from the one loop. Three values leave it: a `FlushJob` runs in a flush thread, a
-`ReaderView` in a reader thread, a `Removal` in any. The first two carry the generation, which a truncation
-and an installed snapshot raise (D-03, D-15). A cut of the front does not: readers have pinned their files,
-and a flush covers only what lies above the flushed offset, where nothing is cut.
+All methods are called from the one loop. Four values leave it: a `FlushJob` runs in a flush thread, a
+`ReaderView` or `SegmentCheck` in a reader thread, a `Removal` in any. The first two carry the generation,
+which a truncation and an installed snapshot raise (D-03, D-15). A cut of the front does not: readers pin
+files, and a flush covers only what lies above the flushed offset, where nothing is cut.
 
-Not here: the files of the chain (`segment_chain`), snapshots (`snapshots`), when to cut
-(`kraftd.raft.retention`).
+Not here: the files of the chain (`segment_chain`), snapshots, when to cut (`kraftd.raft.retention`).
 Follows: LOG-01 to LOG-18, CLN-05 to CLN-08.
 Differs: a gap between the log and an appended batch is refused (Q-07). A bad batch in the middle is kept
 as damage and does not silently shorten the log (Q-16). A group of batches may be split over two segments.
@@ -90,6 +89,7 @@ from kraftd.storage.recovery import recover, tidy
 from kraftd.storage.removal import Removal
 from kraftd.storage.segment import Limits, heads_of
 from kraftd.storage.segment_chain import SegmentChain
+from kraftd.storage.unread_segments import UnreadSegments
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
 
@@ -130,6 +130,7 @@ class Log:
         self._read_only = read_only
         self._chain = SegmentChain(disk, directory, recovered.segments, limits)
         self._segments = self._chain.segments
+        self.unread = UnreadSegments(disk, self._chain, epochs)
         self._epochs = epochs
         self._start = start
         self._job: FlushJob | None = None
@@ -149,7 +150,7 @@ class Log:
         snapshots: Sequence[OffsetAndEpoch] = (),
         read_only: bool = False,
     ) -> Opened:
-        """Open a log, by D-04 and D-05: on return everything in it is durable, or reported as lost.
+        """Open a log: on return all in it is durable (D-04, D-05), or reported as lost, or `unread` (D-23).
 
         Args:
             disk: Where it is.
@@ -173,8 +174,9 @@ class Log:
             tidy(disk, directory)
         checkpoint = directory / names.EPOCH_CHECKPOINT
         checkpoint_epochs, notes = load_epochs(disk, checkpoint)
-        recovered = recover(disk, directory, recovery_point, checkpoint_epochs, read_only=read_only)
-        start = judge_start(recovered, snapshots, checkpoint_epochs, recovery_point)
+        flushed = checkpoint_epochs, recovery_point
+        recovered = recover(disk, directory, *flushed, snapshots, read_only=read_only)
+        start = judge_start(recovered, snapshots, *flushed)
         epochs = EpochCheckpoint(disk, checkpoint, start.epochs)
         config = config or LogConfig()
         log = cls(disk, directory, recovered, epochs, start.at, config, recovery_points, read_only=read_only)

@@ -64,6 +64,7 @@ class _CapturedSegment(NamedTuple):
     entries: SegmentIndex
     holes: tuple[Hole, ...]
     pins: Pins
+    is_unread: bool
 
 
 class ReaderView:
@@ -83,7 +84,15 @@ class ReaderView:
         self._disk = disk
         self._segments = [
             _CapturedSegment(
-                s.base_offset, s.end_offset, s.size_bytes, s.handle, s.path, s.index, tuple(s.holes), s.pins
+                s.base_offset,
+                s.end_offset,
+                s.size_bytes,
+                s.handle,
+                s.path,
+                s.index,
+                tuple(s.holes),
+                s.pins,
+                s.is_unread,
             )
             for s in segments
         ]
@@ -129,11 +138,13 @@ class ReaderView:
         return self._read_sound(offset, max_bytes)
 
     def tail(self, max_bytes: int) -> list[bytes]:
-        """Return the newest batches, oldest first, each by itself: about `max_bytes`, never across damage."""
+        """Return the newest batches, oldest first, each by itself: about `max_bytes`, never across damage or
+        from a segment that was not read yet.
+        """
         newest: list[bytes] = []
         end_offset = self.end_offset
         for segment in reversed(self._segments):
-            if segment.end_offset != end_offset or max_bytes <= 0:
+            if segment.end_offset != end_offset or max_bytes <= 0 or segment.is_unread:
                 break
             sound_start = segment.holes[-1].end_position if segment.holes else 0
             start = max(segment.entries.boundary_before(max(segment.size_bytes - max_bytes, 0)), sound_start)
@@ -154,6 +165,14 @@ class ReaderView:
             DamagedReadError: That batch is not sound.
         """
         return self._locate_sound(offset)[1].base_offset
+
+    def epoch_at(self, offset: Offset) -> Epoch:
+        """Return the epoch that the batch with this offset says it has.
+
+        Raises:
+            DamagedReadError: There is no such batch.
+        """
+        return self._locate(offset)[2].epoch
 
     def position_of(self, offset: Offset) -> int:
         """Return the byte of its segment at which the batch that holds `offset` begins.
@@ -228,8 +247,7 @@ class ReaderView:
 
     def _find(self, segment: _CapturedSegment, offset: Offset) -> tuple[int, Head]:
         """Return the position of the batch that holds `offset`, and its head."""
-        base, position = segment.entries.entry_before(offset - segment.base_offset)
-        next_offset = segment.base_offset + base
+        next_offset, position = self._start_before(segment, offset)
         limit = self._sound_end(segment, position)
         window, start = b"", position
         while position + HEAD_BYTES <= limit:
@@ -248,6 +266,21 @@ class ReaderView:
             position += head.size_bytes
             next_offset = head.last_offset + 1
         raise self._damaged(segment, offset)
+
+    def _start_before(self, segment: _CapturedSegment, offset: Offset) -> tuple[Offset, int]:
+        """Return base offset and position of a batch at or before this offset, as near as is known."""
+        relative_offset = offset - segment.base_offset
+        if not segment.is_unread:
+            base, position = segment.entries.entry_before(relative_offset)
+            return segment.base_offset + base, position
+        # An index file may be stale after a crash: what it says is believed if a batch there says so, too.
+        last, position = segment.entries.hint_before(relative_offset)
+        data = self._disk.read_around(segment.handle, HEAD_BYTES, position, segment.path)
+        if len(data) == HEAD_BYTES:
+            head = head_at(data, 0)
+            if segment.base_offset <= head.base_offset <= head.last_offset == segment.base_offset + last:
+                return head.base_offset, position
+        return segment.base_offset, 0
 
     def _end_of(self, segment: _CapturedSegment, position: int, first_bytes: int, max_bytes: int) -> int:
         """Return the last batch boundary at or before `position + max_bytes`, at least one batch further."""
@@ -282,8 +315,7 @@ class ReaderView:
         is_here = segment.base_offset <= offset < segment.end_offset
         if not is_here or any(hole.offset <= offset < hole.end_offset for hole in segment.holes):
             return None
-        base, position = segment.entries.entry_before(offset - segment.base_offset)
-        next_offset = segment.base_offset + base
+        next_offset, position = self._start_before(segment, offset)
         end = self._sound_end(segment, position)
         reason = ""
         try:
@@ -293,6 +325,8 @@ class ReaderView:
                     break
                 position += head.size_bytes
                 next_offset = head.last_offset + 1
+            if not reason and position == end:
+                reason = f"the offsets up to {segment.end_offset} are missing"
         except CorruptBatchError as error:
             reason = error.reason
         return Damage(

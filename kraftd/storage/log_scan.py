@@ -24,15 +24,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kraftd.errors import CorruptBatchError, StorageError
-from kraftd.records import names
 from kraftd.records.batch_header import HEADER_BYTES
 from kraftd.records.batch_search import plausible_headers
-from kraftd.records.epoch_checkpoint import epoch_of
 from kraftd.storage.batch_scanner import fingerprint, sound_batches
 from kraftd.storage.damage import REMEDY, Damage
 from kraftd.storage.disk import Disk
-from kraftd.storage.epoch_checkpoint import with_entry
-from kraftd.storage.segment import NO_END, Head, Segment, head_at
+from kraftd.storage.epoch_checkpoint import KnownEpochs, with_entry
+from kraftd.storage.segment import Head, Segment, head_at
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
 
@@ -61,10 +59,13 @@ class LogScan:
         recovery_point: OffsetAndEpoch | None,
         checkpoint_epochs: tuple[EpochEntry, ...],
         wrong_epoch_at: Offset = -1,
+        unread: int = 0,
     ) -> None:
         self._disk = disk
-        self._checkpoint_epochs = checkpoint_epochs
-        self._checkpoint_span = (0, 0)
+        self._known_epochs = KnownEpochs(checkpoint_epochs)
+        self._sure_to: Offset = 0
+        self._unread = unread
+        """So many segments, from the first on, are taken as they are: the scan begins behind them."""
         self._wrong_epoch_at = wrong_epoch_at
         """The batch whose epoch is known to be wrong."""
         self.disagreeing: list[Offset] = []
@@ -73,9 +74,11 @@ class LogScan:
         self._directory = directory
         self._recovery_point = recovery_point
         self.segments = segments
-        self._next: Offset = segments[0].base_offset if segments else 0
-        self._epoch: Epoch = 0
-        self._epochs: tuple[EpochEntry, ...] = ()
+        self._next: Offset = segments[unread].base_offset if segments else 0
+        self._epochs = tuple(
+            entry for entry in checkpoint_epochs if unread and entry.start_offset < self._next
+        )
+        self._epoch: Epoch = self._epochs[-1].epoch if self._epochs else 0
         self._damage: list[Damage] = []
         self._torn: list[str] = []
         self._unreadable_end: tuple[Path, int, str] | None = None
@@ -94,12 +97,19 @@ class LogScan:
     def run(self) -> None:
         """Check every batch."""
         for number, segment in enumerate(self.segments):
+            if number < self._unread:
+                continue
             if segment.base_offset != self._next and not self._check_gap(number, segment):
                 return
             self._report_unreadable_end(self._next)
             if not self._scan_segment(number, segment):
                 return
         self._report_missing_end("the log ends here, but it had been flushed up to offset")
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found but perhaps a torn end."""
+        return not self._damage and not self.disagreeing
 
     def result(self) -> Recovered:
         """Return what was found."""
@@ -123,7 +133,12 @@ class LogScan:
                 for head, checksum in sound_batches(
                     self._disk, segment.handle, segment.path, segment.size_bytes, end
                 ):
-                    self._check_order(head, segment)
+                    if (
+                        head.base_offset != self._next
+                        or head.epoch != self._epoch
+                        or self._next >= self._sure_to
+                    ):
+                        self._check_order(head, segment)
                     self._accept(number, segment, head, checksum)
             except CorruptBatchError as error:
                 if not self._handle_bad_bytes(number, segment, end, error.reason):
@@ -132,38 +147,19 @@ class LogScan:
         return True
 
     def _check_order(self, head: Head, segment: Segment) -> None:
-        wrong = None
+        """Refuse a batch that cannot be the next one; note up to where batches of its epoch need no look."""
+        wrong, sure_to = None, 0
         if head.base_offset != self._next:
             wrong = f"the batch says offset {head.base_offset} where {self._next} must come"
-        elif self._checkpoint_epochs and self._contradicts_checkpoint(head):
+        elif not (sure_to := self._known_epochs.agree_to(head.base_offset, head.epoch)):
             if head.base_offset == self._wrong_epoch_at:
-                known = self._checkpoint_epoch(head.base_offset) or self._checkpoint_epochs[0].epoch
-                wrong = f"the batch says epoch {head.epoch} where {names.EPOCH_CHECKPOINT} says {known}"
+                wrong = self._known_epochs.why(head.base_offset, head.epoch)
             self.disagreeing.append(head.base_offset)
         elif head.epoch < self._epoch:
             wrong = f"the batch says epoch {head.epoch} after epoch {self._epoch}"
+        self._sure_to = sure_to
         if wrong is not None:
             raise CorruptBatchError(wrong, position_bytes=segment.size_bytes, path=str(segment.path))
-
-    def _contradicts_checkpoint(self, head: Head) -> bool:
-        """Whether `leader-epoch-checkpoint` rules this epoch out.
-
-        A log that was cut in the middle of a segment holds batches from before its first entry, whose epochs
-        it does not tell. But it tells the most that they can have: a bit flip there would else make every
-        later batch look older than the log.
-        """
-        known = self._checkpoint_epoch(head.base_offset)
-        return head.epoch != known if known else head.epoch > self._checkpoint_epochs[0].epoch
-
-    def _checkpoint_epoch(self, offset: Offset) -> Epoch:
-        """Return the epoch of this offset in `leader-epoch-checkpoint`, 0 if none; offsets ascend from call
-        to call.
-        """
-        epoch, end_offset = self._checkpoint_span
-        if offset >= end_offset:
-            later = (entry.start_offset for entry in self._checkpoint_epochs if entry.start_offset > offset)
-            self._checkpoint_span = epoch, _ = epoch_of(self._checkpoint_epochs, offset), next(later, NO_END)
-        return epoch
 
     def _accept(self, number: int, segment: Segment, head: Head, checksum: int) -> None:
         if self.unflushed_from is not None:

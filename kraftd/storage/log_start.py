@@ -87,7 +87,7 @@ def judge_start(
         return LogStart(OffsetAndEpoch(0, 0), continued, epochs, damage)
     usable = tuple(one for one in continued if one.offset >= needed)
     at = usable[0] if usable else OffsetAndEpoch(base_offset, 0)
-    notes = tuple(_covered_text(each, at.offset) for each in covered)
+    notes = tuple(covered_text(each, at.offset) for each in covered)
     return LogStart(at, usable, entries_from(epochs, at.offset), damage, notes)
 
 
@@ -110,10 +110,13 @@ def _continues(recovered: Recovered, base_offset: Offset, snapshot: OffsetAndEpo
 
 
 def _epoch_before(recovered: Recovered, offset: Offset) -> Epoch | None:
-    """The epoch of the record before an offset; None if the disk has lost it."""
+    """The epoch of the record before an offset; None if the disk has lost it, or if it lies before the log's
+    start in a segment that was not read.
+    """
     if any(damage.offset < offset <= damage.end_offset for damage in recovered.damage):
         return None
-    return epoch_of(recovered.epochs, offset - 1)
+    known = epoch_of(recovered.epochs, offset - 1, unknown=-1)
+    return known if known >= 0 else None
 
 
 def _epochs_of(
@@ -142,6 +145,7 @@ def _left_behind(recovered: Recovered, snapshot: OffsetAndEpoch) -> tuple[str, .
     return (text,)
 
 
-def _covered_text(damage: Damage, start_offset: Offset) -> str:
+def covered_text(damage: Damage, start_offset: Offset) -> str:
+    """The line for damage that costs nothing, because a snapshot holds what was there."""
     where = f"{damage.file} at byte {damage.position_bytes} (offset {damage.offset})"
     return f"{where}: {damage.text}; no loss: the log begins at the snapshot at offset {start_offset} now"

@@ -22,7 +22,7 @@ import msgspec
 from kraftd.errors import InvariantError, StorageError
 from kraftd.records import names
 from kraftd.records.meta_properties import MetaProperties
-from kraftd.storage.bootstrap import read_bootstrap
+from kraftd.storage.bootstrap import read_bootstrap, read_zero_checkpoint
 from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import ElectionFinding, ElectionStore
 from kraftd.storage.filesystem import FileSystem
@@ -37,6 +37,7 @@ from kraftd.storage.opening import (
     record_incomplete_copy,
     refuse_second_log,
     segments_aside,
+    sort_snapshots,
     take_lock,
 )
 from kraftd.storage.presence import PresenceCheck, lost_log
@@ -136,8 +137,8 @@ class NodeDirectory:
             prepare_log_directory(disk, log_path)
             finding, sidecar, warnings = open_sidecar(disk, path)
             undo.callback(sidecar.close, sync=False)
-            if not keep_only_usable_log(disk, log_path, sidecar, survey):
-                warnings += [f"{text}; the log does without it" for _, text in survey.damaged]
+            set_aside = keep_only_usable_log(disk, log_path, sidecar, survey)
+            warnings += set_aside
             if finding.written_elsewhere:
                 record_incomplete_copy(disk, log_path, sidecar, survey.ids)
             believed = sidecar.high_watermark
@@ -145,32 +146,20 @@ class NodeDirectory:
                 disk, log_path, recovery_points=sidecar, config=config, snapshots=survey.ids
             )
             undo.callback(log.abandon)
-            removed = remove_leftovers(disk, log_path)
-            if removed:
-                warnings.append(f"{log_path}: removed what promised nothing: {', '.join(removed)}")
+            warnings += remove_leftovers(disk, log_path)
             elections = ElectionStore(
                 disk, log_path, sidecar, finding.checksum, version=quorum_state_version, voter_ids=voter_ids
             )
-            infos = tuple(info for info in survey.infos if info.id in report.snapshots)
-            snapshots = SnapshotFiles(disk, log_path, infos)
+            snapshots, told = sort_snapshots(disk, log_path, survey, log, report)
+            warnings += [] if set_aside else told
             self = cls(disk, path, lock, properties, sidecar, log, elections, snapshots)
             self.report = report
             self.start_id = random_uuid()
             self.warnings = (*warnings, *report.torn, *report.notes)
             self.high_watermark = min([believed, *(damage.offset for damage in report.damage)])
-            self._drop_unused([one for one in survey.ids if one not in report.snapshots])
             self._assess_health(finding)
             undo.pop_all()
         return self
-
-    def _drop_unused(self, unused: Sequence[OffsetAndEpoch]) -> None:
-        """Remove snapshots below the log (SNAP-24); one that the log contradicts stays where it is."""
-        for snapshot_id in unused:
-            path = self.path / names.LOG_DIRECTORY / names.snapshot_name(snapshot_id)
-            if snapshot_id.offset < self.log.start_offset:
-                self.disk.remove(path)
-            else:
-                self.warnings += (f"{path}: is not of this log, and is not used: remove the file",)
 
     def _assess_health(self, finding: ElectionFinding) -> None:
         """Decide whether this node has forgotten promises, and write that with the new start, in one sync
@@ -252,10 +241,28 @@ class NodeDirectory:
         return (check.generation, check.start_offset) == (self.log.generation, self.log.start_offset)
 
     def bootstrap_records(self) -> tuple[bytes, ...]:
-        """Return the framed records that a new cluster begins with; none if there is no such file."""
+        """Return the framed records that a new cluster begins with; none if no file has any."""
+        zero = read_zero_checkpoint(self.disk, self.path / names.LOG_DIRECTORY)
+        if zero is not None and zero.values:
+            return zero.values
         return read_bootstrap(self.disk, self.path / names.BOOTSTRAP_CHECKPOINT) or ()
 
+    @property
+    def known_committed(self) -> Offset:
+        """Up to where the log was known to be committed before this start; -1 if nothing is known (D-23)."""
+        return max([self.high_watermark, *(one.offset for one in self.usable_snapshots)]) or -1
+
     # -- snapshots -----------------------------------------------------------------------------
+
+    @property
+    def usable_snapshots(self) -> tuple[OffsetAndEpoch, ...]:
+        """The snapshots that the log goes on from, oldest first.
+
+        Node 3 may have applied, and written down, what others had made durable, and lost the end of its own
+        log with the power; or it crashed before it installed what it had downloaded. A snapshot behind the
+        log's end is of use once the log has reached it.
+        """
+        return tuple(info.id for info in self.snapshots.infos if info.id.offset <= self.log.end_offset)
 
     def take_removal(self) -> Removal:
         """Return the files that were retired and that nobody reads any more: the caller removes them."""
@@ -312,7 +319,7 @@ class NodeDirectory:
             raise InvariantError(f"the snapshot {snapshot_id} cannot be installed: it does not count")
         self.log.replace(snapshot_id, generation)
         self._sidecar.raise_high_watermark(snapshot_id.offset)
-        self._remove_snapshots_before(snapshot_id)
+        self.snapshots.remove_before(snapshot_id)
         self._obsolete, self._aside = self._obsolete + self._aside, ()
 
     def cut_front(self, start: OffsetAndEpoch) -> None:
@@ -324,12 +331,7 @@ class NodeDirectory:
         if self.snapshots.get(start) is None:
             raise InvariantError(f"the log cannot begin at {start}: that snapshot does not count")
         self.log.cut_front(start)
-        self._remove_snapshots_before(start)
-
-    def _remove_snapshots_before(self, snapshot_id: OffsetAndEpoch) -> None:
-        for info in self.snapshots.infos:
-            if info.id.log_order < snapshot_id.log_order:
-                self.snapshots.remove(info.id)
+        self.snapshots.remove_before(start)
 
     # -- the end -------------------------------------------------------------------------------
 

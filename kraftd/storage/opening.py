@@ -16,8 +16,9 @@ from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import ElectionFinding, judge_election
 from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log
+from kraftd.storage.log_start import OpenReport
 from kraftd.storage.sidecar import Sidecar, bounded, load_durable_sidecar
-from kraftd.storage.snapshot_files import SnapshotSurvey
+from kraftd.storage.snapshot_files import SnapshotFiles, SnapshotSurvey, instead_text
 from kraftd.types import METADATA_TOPIC_ID, HealthKind, NodeId, Offset, OffsetAndEpoch, Uuid, uuid_text
 
 FORMAT_OR_MOUNT = (
@@ -152,7 +153,7 @@ def record_incomplete_copy(
         )
 
 
-def keep_only_usable_log(disk: Disk, log_path: Path, sidecar: Sidecar, survey: SnapshotSurvey) -> str:
+def keep_only_usable_log(disk: Disk, log_path: Path, sidecar: Sidecar, survey: SnapshotSurvey) -> list[str]:
     """Set a log aside that begins above every whole snapshot, if there was one and its bytes are bad (D-23).
 
     Nothing leads to the records of such a log, so what they acknowledged is lost with the snapshot (D-06).
@@ -160,13 +161,31 @@ def keep_only_usable_log(disk: Disk, log_path: Path, sidecar: Sidecar, survey: S
     Its segments stay, under another name, until then: if all voters are hit they are what is left.
 
     Returns:
-        What was found, as one line; empty if the log can be used.
+        That it was set aside, in a line; nothing if the log can be used. A node that had forgotten before
+        keeps that as its reason, so this is told in any case.
 
     Raises:
         StorageError: There is no snapshot that it could begin at: rather put it back (SNAP-25).
     """
-    bases = _segment_bases(disk, log_path)
-    start_offset = min(bases, default=0)
+    text = unusable_log(disk, log_path, survey)
+    if not text:
+        return []
+    _record_amnesia(sidecar, text)
+    sidecar.move_recovery_point(OffsetAndEpoch(0, 0))
+    for base_offset in sorted(_segment_bases(disk, log_path)):
+        path = log_path / names.segment_name(base_offset)
+        disk.rename(path, path.with_name(path.name + names.ASIDE))
+        disk.sync_directory(log_path)
+    return [text]
+
+
+def unusable_log(disk: Disk, log_path: Path, survey: SnapshotSurvey) -> str:
+    """Return why nothing leads to the records of a log, as one line; empty if something does.
+
+    Raises:
+        StorageError: There is no snapshot that it could begin at (SNAP-25).
+    """
+    start_offset = min(_segment_bases(disk, log_path), default=0)
     if start_offset == 0 or any(one.offset >= start_offset for one in survey.ids):
         return ""
     damaged = [text for snapshot_id, text in survey.damaged if snapshot_id.offset >= start_offset]
@@ -176,18 +195,47 @@ def keep_only_usable_log(disk: Disk, log_path: Path, sidecar: Sidecar, survey: S
             "state before it: bring the newest .checkpoint file of this node back, or format the directory "
             "anew, and it fetches everything from the others"
         )
-    text = (
+    return (
         f"{damaged[-1]}: the log begins at offset {start_offset}, and nothing else holds the state before "
         f"it, so what this node acknowledged is lost: its segments are set aside ({names.ASIDE}), and it "
         "does not count until it has loaded the leader's snapshot"
     )
-    _record_amnesia(sidecar, text)
-    sidecar.move_recovery_point(OffsetAndEpoch(0, 0))
-    for base_offset in sorted(bases):
-        path = log_path / names.segment_name(base_offset)
-        disk.rename(path, path.with_name(path.name + names.ASIDE))
-        disk.sync_directory(log_path)
-    return text
+
+
+def sort_snapshots(
+    disk: Disk, log_path: Path, survey: SnapshotSurvey, log: Log, report: OpenReport
+) -> tuple[SnapshotFiles, list[str]]:
+    """Tell the snapshots that an opened log goes on from from all others, and remove those that are of no use
+    any more (SNAP-24). One that the log contradicts stays, and so does a damaged one that the log reaches
+    back to: a disk may give tomorrow what it refuses today.
+
+    Returns:
+        The snapshots, and what an operator should know of them, in lines.
+    """
+    first_offset = min((base_offset for base_offset, *_ in log.segment_files), default=log.start_offset)
+    others: list[OffsetAndEpoch] = []
+    told: list[str] = []
+    for snapshot_id in survey.ids:
+        path = log_path / names.snapshot_name(snapshot_id)
+        if snapshot_id in report.snapshots:
+            continue
+        if snapshot_id.offset < log.start_offset:
+            disk.remove(path)
+        else:
+            others.append(snapshot_id)
+            told.append(f"{path}: is not of this log, and is not used: remove the file")
+    for snapshot_id, text in survey.damaged:
+        path = log_path / names.snapshot_name(snapshot_id)
+        if disk.fs.is_directory(path):
+            told.append(text)
+        elif snapshot_id.offset < first_offset:
+            disk.remove(path)
+            told.append(f"{text}; removed: it is of no use to a log that begins at offset {log.start_offset}")
+        else:
+            others.append(snapshot_id)
+            told.append(f"{text}; {instead_text(report.snapshots)}")
+    infos = tuple(info for info in survey.infos if info.id in report.snapshots)
+    return SnapshotFiles(disk, log_path, infos, others), told
 
 
 def segments_aside(disk: Disk, log_path: Path) -> tuple[Path, ...]:

@@ -1,6 +1,8 @@
 """Opens the segments at a start: cuts what is torn, and makes the rest durable (D-04, D-05).
 
-What is torn, and what is damage and stays, is decided by `log_scan`, which reads every batch. Here it is cut.
+What is torn, and what is damage and stays, is decided by `log_scan`, which reads every batch but those that a
+snapshot stands for (`unread_segments`); and these as well, if it finds anything but a torn end. Here it is
+cut.
 
 Bytes that a `kill -9` left in the page cache look durable and are not, and pages of a failed fsync look
 clean. So what lies above the recovery point is synced, dropped from the page cache and read again; only what
@@ -14,6 +16,7 @@ Entered by `tidy` and `recover`. Not here: creating the first segment, index fil
 `leader-epoch-checkpoint` (`log`).
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from kraftd.errors import CorruptBatchError, MalformedError, StorageError
@@ -23,6 +26,7 @@ from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import Access
 from kraftd.storage.log_scan import LogScan, Recovered
 from kraftd.storage.segment import Segment, remove_segments
+from kraftd.storage.unread_segments import take_covered
 from kraftd.types import EpochEntry, OffsetAndEpoch
 
 _PASSES_MAX = 3
@@ -33,20 +37,22 @@ _INDEXES = (".index", ".timeindex")
 def recover(
     disk: Disk,
     directory: Path,
+    checkpoint_epochs: tuple[EpochEntry, ...],
     recovery_point: OffsetAndEpoch | None,
-    checkpoint_epochs: tuple[EpochEntry, ...] = (),
+    snapshots: Sequence[OffsetAndEpoch] = (),
     *,
     read_only: bool,
 ) -> Recovered:
-    """Open and check every segment, cut what is torn, and make the rest durable.
+    """Open and check the segments, cut what is torn, and make the rest durable.
 
     Args:
         disk: Where it is.
         directory: `__cluster_metadata-0`.
-        recovery_point: The flushed offset and its epoch; None if unknown.
         checkpoint_epochs: The entries of `leader-epoch-checkpoint`; used only together with a recovery point,
             since then both files are ours.
-        read_only: Change nothing.
+        recovery_point: The flushed offset and its epoch; None if unknown.
+        snapshots: Those beside it, oldest first; the newest one is whole.
+        read_only: Change nothing, and read everything.
 
     Raises:
         StorageFailure: The disk refused a cut or a sync.
@@ -54,9 +60,13 @@ def recover(
     """
     for _ in range(_PASSES_MAX):
         segments = _open_segments(disk, directory, read_only=read_only)
-        scan = _scan_log(disk, directory, segments, recovery_point, checkpoint_epochs)
         if read_only:
-            return scan.result()
+            return _scan_log(disk, directory, segments, recovery_point, checkpoint_epochs).result()
+        unread = take_covered(disk, segments, snapshots, recovery_point, checkpoint_epochs)
+        scan = _scan_end(disk, directory, segments, recovery_point, checkpoint_epochs, unread)
+        if scan is None:
+            segments = _fresh(segments)
+            scan = _scan_log(disk, directory, segments, recovery_point, checkpoint_epochs)
         _apply_cut(disk, directory, scan)
         if _disk_agrees(disk, directory, scan):
             return scan.result()
@@ -65,6 +75,28 @@ def recover(
     raise StorageError(
         f"{directory}: reading the same bytes again gave other bytes, {_PASSES_MAX} times: replace the disk"
     )
+
+
+def _scan_end(
+    disk: Disk,
+    directory: Path,
+    segments: list[Segment],
+    recovery_point: OffsetAndEpoch | None,
+    checkpoint_epochs: tuple[EpochEntry, ...],
+    unread: int,
+) -> LogScan | None:
+    """Check the batches behind the segments that were taken; None if all must be read.
+
+    Damage there, or an epoch that is not as expected, throws doubt on what the others were taken for.
+    """
+    if not unread:
+        return None
+    scan = LogScan(disk, directory, segments, recovery_point, checkpoint_epochs, unread=unread)
+    try:
+        scan.run()
+    except StorageError:
+        return None
+    return scan if scan.is_clean else None
 
 
 def _scan_log(
@@ -89,7 +121,7 @@ def _scan_log(
         # A batch with a wrong epoch may have led to this: the second pass rejects it.
     if not first.disagreeing:
         return first
-    fresh = [Segment(segment.base_offset, segment.path, segment.handle) for segment in segments]
+    fresh = _fresh(segments)
     if len(first.disagreeing) == 1:
         second = LogScan(
             disk, directory, fresh, recovery_point, checkpoint_epochs, wrong_epoch_at=first.disagreeing[0]
@@ -100,6 +132,10 @@ def _scan_log(
         second.notes = (f"{path}: disagrees with the epochs of the batches and is made anew from them",)
     second.run()
     return second
+
+
+def _fresh(segments: list[Segment]) -> list[Segment]:
+    return [Segment(segment.base_offset, segment.path, segment.handle) for segment in segments]
 
 
 def _open_segments(disk: Disk, directory: Path, *, read_only: bool) -> list[Segment]:

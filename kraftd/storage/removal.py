@@ -9,7 +9,7 @@ Follows: Kafka's `.deleted` files (CLN-06, CLN-07).
 Differs: Kafka removes them a minute later, whoever reads them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,22 @@ class Pins:
 
     def __init__(self) -> None:
         self.count = 0
+
+
+class Hold:
+    """Files that are pinned together until `release`; on the loop."""
+
+    __slots__ = ("_pins",)
+
+    def __init__(self, pins: Sequence[Pins]) -> None:
+        self._pins = tuple(pins)
+        for each in self._pins:
+            each.count += 1
+
+    def release(self) -> None:
+        """Let go of the files, once."""
+        for each in self._pins:
+            each.count -= 1
 
 
 class Removal(msgspec.Struct, frozen=True):

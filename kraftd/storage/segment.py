@@ -84,6 +84,7 @@ class Segment:
         "handle",
         "holes",
         "index",
+        "is_unread",
         "max_timestamp_ms",
         "max_timestamp_offset",
         "path",
@@ -102,6 +103,8 @@ class Segment:
         """The index files while this is the active segment of a log that may be written."""
         self.holes: list[Hole] = []
         """Damaged bytes (D-05): no read crosses them."""
+        self.is_unread = False
+        """Whether a start took it without reading its batches (D-23): then `index` is what its file said."""
         self.size_bytes = 0
         self.end_offset = base_offset
         self.first_timestamp_ms = NO_TIMESTAMP
@@ -180,6 +183,7 @@ class Segment:
         kept.pins = self.pins
         kept.index = self.index.truncated(end_offset - self.base_offset)
         kept.holes = [hole for hole in self.holes if hole.end_position <= position]
+        kept.is_unread = self.is_unread and position > 0
         kept.size_bytes = position
         kept.end_offset = end_offset
         kept.first_timestamp_ms = self.first_timestamp_ms if position > 0 else NO_TIMESTAMP

@@ -49,7 +49,8 @@ class SegmentChain:
     def prepare(self, end_offset: Offset) -> None:
         """After an opening: index files as they should be, and an active segment at the log's end."""
         for segment in self.segments[:-1]:
-            write_sealed(self._disk, segment.path, segment.sealed_index())
+            if not segment.is_unread:
+                write_sealed(self._disk, segment.path, segment.sealed_index())
         last = self.segments[-1] if self.segments else None
         if last is None or last.end_offset != end_offset or last.ends_in_damage:
             if last is not None:
@@ -71,10 +72,11 @@ class SegmentChain:
             keep[-1] = self._truncate_segment(keep[-1], new_end, view)
         self.segments[:] = keep
         self._disk.sync_directory(self._directory)
-        if not keep or keep[-1].end_offset != new_end or keep[-1].ends_in_damage:
+        last = keep[-1] if keep else None
+        if last is None or last.end_offset != new_end or last.ends_in_damage or last.is_unread:
             self.add(new_end)
         else:
-            keep[-1].activate(self._disk, self._limits.index_bytes)
+            last.activate(self._disk, self._limits.index_bytes)
 
     def _truncate_segment(self, segment: Segment, new_end: Offset, view: ReaderView) -> Segment:
         hole = segment.hole_at(new_end)
@@ -86,9 +88,10 @@ class SegmentChain:
             position, end_offset = view.position_of(new_end), new_end
         kept = segment.truncated(position, end_offset)
         # Behind the last index entry only the batches tell the newest timestamp. If the disk has lost them,
-        # nothing is removed, and the next start finds the damage.
-        for head in view.heads_before(end_offset, kept.unindexed_from, position):
-            kept.add_time(head)
+        # nothing is removed, and the next start finds the damage. Of an unread segment nothing is known yet.
+        if not kept.is_unread:
+            for head in view.heads_before(end_offset, kept.unindexed_from, position):
+                kept.add_time(head)
         self._disk.resize(segment.handle, position, segment.path)
         self._disk.sync(segment.handle, segment.path)
         return kept

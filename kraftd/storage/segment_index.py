@@ -1,9 +1,10 @@
 """The index of a segment: the entries of `.index` and `.timeindex`, in memory and on disk.
 
-The entries are rebuilt from the segment at every start, and reads use only those in memory. The files are
+The entries are rebuilt from the segment when a start reads it, and reads use those in memory. The files are
 written for Kafka: preallocated while their segment is written to, cut to size when it is sealed, never
-synced. A start compares those of a sealed segment with the entries, and writes
-them where they differ; nothing else reads them, so a wrong entry after a crash does no harm.
+synced. Those of a sealed segment are compared with the entries, and written where they differ. Of a segment
+that a start has not read yet, the `.index` is all there is (`from_file`): what it says is a hint where to
+look, and whoever looks proves it, so a wrong entry after a crash does no harm.
 
 Follows: an entry for a batch that begins more than 4,096 bytes after the last entry's (`.index`: last
 offset and start of that batch; `.timeindex`: the highest timestamp so far and the offset that has it,
@@ -11,8 +12,10 @@ only when it rose), one more time entry when a segment is sealed.
 Differs: Kafka syncs and reads back its index files.
 """
 
+import sys
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterable
 from pathlib import Path
 
 from kraftd.records.index import (
@@ -43,6 +46,21 @@ class SegmentIndex:
         self.time_offsets = array("I")
         """Of each timestamp the offset of the batch's last record."""
 
+    @classmethod
+    def from_file(cls, data: bytes) -> "SegmentIndex":
+        """Return the entries of an `.index` file, as hints; none if it holds part of an entry.
+
+        They lack `bases` and timestamps.
+        """
+        index = cls()
+        if len(data) % OFFSET_ENTRY_BYTES:
+            return index
+        fields = array("I", data)
+        if sys.byteorder == "little":
+            fields.byteswap()
+        index.lasts, index.positions = fields[0::2], fields[1::2]
+        return index
+
     @property
     def last_position(self) -> int:
         """The position of the newest entry's batch; 0 without one."""
@@ -71,6 +89,14 @@ class SegmentIndex:
         slot = bisect_right(self.bases, relative_offset) - 1
         return (self.bases[slot], self.positions[slot]) if slot >= 0 else (0, 0)
 
+    def hint_before(self, relative_offset: int) -> tuple[int, int]:
+        """Return last offset and position of the last indexed batch that ends at or before this offset.
+
+        For entries from a file, which do not say where their batches begin.
+        """
+        slot = bisect_right(self.lasts, relative_offset) - 1
+        return (self.lasts[slot], self.positions[slot]) if slot >= 0 else (-1, 0)
+
     def boundary_before(self, position: int) -> int:
         """Return the position of the last indexed batch at or before this position."""
         slot = bisect_right(self.positions, position) - 1
@@ -79,7 +105,7 @@ class SegmentIndex:
     def truncated(self, relative_offset: int) -> "SegmentIndex":
         """Return a copy without the batches from this offset on, which is where a batch begins."""
         kept = SegmentIndex()
-        slots = bisect_right(self.bases, relative_offset - 1) if relative_offset > 0 else 0
+        slots = bisect_right(self.lasts, relative_offset - 1) if relative_offset > 0 else 0
         kept.bases, kept.lasts = self.bases[:slots], self.lasts[:slots]
         kept.positions = self.positions[:slots]
         slots = bisect_right(self.time_offsets, relative_offset - 1) if relative_offset > 0 else 0
@@ -154,9 +180,18 @@ def write_sealed(disk: Disk, log_path: Path, index: SegmentIndex) -> None:
     """Make the index files of a sealed segment hold exactly these entries; files that already do are not
     written.
     """
-    for path, data in zip(index_paths(log_path), (index.encode_offsets(), index.encode_times()), strict=True):
-        if disk.read_file(path) == data:
-            continue
+    write_index_files(disk, stale_index_files(disk, log_path, index))
+
+
+def stale_index_files(disk: Disk, log_path: Path, index: SegmentIndex) -> list[tuple[Path, bytes]]:
+    """Return the index files of a sealed segment that do not hold these entries, with what they should."""
+    wanted = zip(index_paths(log_path), (index.encode_offsets(), index.encode_times()), strict=True)
+    return [(path, data) for path, data in wanted if disk.read_file(path) != data]
+
+
+def write_index_files(disk: Disk, files: Iterable[tuple[Path, bytes]]) -> None:
+    """Write index files anew, each as a whole."""
+    for path, data in files:
         handle = disk.open(path, Access.CREATE_EMPTY)
         try:
             disk.write(handle, data, 0, path)

@@ -13,6 +13,7 @@ Follows: Kafka's KafkaMetadataLog, for its snapshots (SNAP-19, SNAP-20, SNAP-24,
 Differs: Kafka takes each for whole, and finds out when it loads one.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,8 +22,8 @@ from kraftd.records import names
 from kraftd.records.snapshot import SnapshotDecoder
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import Access
-from kraftd.storage.removal import Pins, Removal, deleted, retire
-from kraftd.storage.snapshots import PIECE_BYTES, SnapshotInfo, SnapshotWriter, prove
+from kraftd.storage.removal import Hold, Pins, Removal, deleted, retire
+from kraftd.storage.snapshots import PIECE_BYTES, SnapshotInfo, SnapshotWriter, no_snapshot_text, prove
 from kraftd.types import OffsetAndEpoch
 
 _HEADER_READ_BYTES: Final = 1 << 16
@@ -57,6 +58,13 @@ def survey_snapshots(disk: Disk, directory: Path) -> SnapshotSurvey:
     return SnapshotSurvey(tuple(reversed(found)), tuple(reversed(damaged)))
 
 
+def instead_text(used: Sequence[OffsetAndEpoch]) -> str:
+    """What a node goes by in place of a snapshot that is damaged, of those that its log goes on from."""
+    return (
+        f"{f'the snapshot at offset {used[-1].offset}' if used else 'the log from offset 0'} is used instead"
+    )
+
+
 def _ids_in(disk: Disk, directory: Path) -> list[OffsetAndEpoch]:
     if not disk.fs.is_directory(directory):
         return []
@@ -73,6 +81,16 @@ def _id_of(name: str) -> OffsetAndEpoch | None:
     return snapshot_id if snapshot_id is not None and snapshot_id.offset > 0 else None
 
 
+def damage_of(disk: Disk, directory: Path, snapshot_id: OffsetAndEpoch) -> str:
+    """Read a snapshot from end to end. Returns file, byte and what is wrong; empty if it is whole."""
+    path = directory / names.snapshot_name(snapshot_id)
+    try:
+        _info_of(disk, path, snapshot_id, is_proof=True)
+    except (MalformedError, StorageError) as error:
+        return str(error)
+    return ""
+
+
 def _info_of(disk: Disk, path: Path, snapshot_id: OffsetAndEpoch, *, is_proof: bool) -> SnapshotInfo:
     """Read a snapshot's header, or all of it.
 
@@ -81,7 +99,7 @@ def _info_of(disk: Disk, path: Path, snapshot_id: OffsetAndEpoch, *, is_proof: b
         MalformedError: What is in it is no snapshot.
     """
     if disk.fs.is_directory(path):
-        raise StorageError(f"{path}: is a directory, and no snapshot")
+        raise StorageError(no_snapshot_text(path))
     handle = disk.open(path, Access.READ)
     try:
         if is_proof:
@@ -92,7 +110,7 @@ def _info_of(disk: Disk, path: Path, snapshot_id: OffsetAndEpoch, *, is_proof: b
         decoder = SnapshotDecoder(str(path), snapshot_id.epoch)
         next(decoder.feed(disk.read(handle, _HEADER_READ_BYTES, 0, path)), None)
         if decoder.header is None:
-            raise MalformedError(f"{path}: has no header, so it is no snapshot")
+            raise MalformedError(f"{path} at byte 0: has no header, so it is no snapshot")
         timestamp_ms = decoder.header.last_contained_log_timestamp
         return SnapshotInfo(snapshot_id, disk.size(handle, path), timestamp_ms)
     finally:
@@ -130,11 +148,19 @@ class SnapshotReader:
 class SnapshotFiles:
     """The snapshots that count, and those that are going."""
 
-    def __init__(self, disk: Disk, directory: Path, infos: tuple[SnapshotInfo, ...]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        infos: tuple[SnapshotInfo, ...],
+        others: Sequence[OffsetAndEpoch] = (),
+    ) -> None:
+        """Begin with what a start found; `others` have a snapshot's name and do not count."""
         self._disk = disk
         self._directory = directory
         self.infos = infos
         """Oldest first."""
+        self._others = tuple(others)
         self._pins: dict[OffsetAndEpoch, Pins] = {}
         self._retired: list[OffsetAndEpoch] = []
 
@@ -149,8 +175,18 @@ class SnapshotFiles:
 
     def add(self, info: SnapshotInfo) -> None:
         """Count one that has just got its name."""
-        others = [other for other in self.infos if other.id != info.id]
-        self.infos = tuple(sorted([*others, info], key=lambda each: each.id.log_order))
+        before = [each for each in self.infos if each.id != info.id]
+        self.infos = tuple(sorted([*before, info], key=lambda each: each.id.log_order))
+        self._others = tuple(one for one in self._others if one != info.id)
+
+    def mark_damaged(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Count one no more that turned out damaged; it goes with the log before it."""
+        self.infos = tuple(info for info in self.infos if info.id != snapshot_id)
+        self._others += (snapshot_id,)
+
+    def path_of(self, snapshot_id: OffsetAndEpoch) -> Path:
+        """Return where a snapshot is."""
+        return self._directory / names.snapshot_name(snapshot_id)
 
     def writer(self, snapshot_id: OffsetAndEpoch) -> SnapshotWriter:
         """Return what writes a snapshot, in a thread; it counts once it was added."""
@@ -161,21 +197,40 @@ class SnapshotFiles:
         info = self.get(snapshot_id)
         if info is None:
             return None
-        pins = self._pins.setdefault(snapshot_id, Pins())
         try:
-            return SnapshotReader(self._disk, self._directory / names.snapshot_name(snapshot_id), info, pins)
+            return SnapshotReader(self._disk, self.path_of(snapshot_id), info, self._pins_of(snapshot_id))
         except StorageError:
             return None
+
+    def hold(self) -> Hold:
+        """Keep the files of all that count until they are released, whatever becomes of their names."""
+        return Hold([self._pins_of(info.id) for info in self.infos])
+
+    def _pins_of(self, snapshot_id: OffsetAndEpoch) -> Pins:
+        return self._pins.setdefault(snapshot_id, Pins())
 
     def remove(self, snapshot_id: OffsetAndEpoch) -> None:
         """Take a snapshot's name away, durably; the file goes with a later `take_removal`."""
         self.infos = tuple(info for info in self.infos if info.id != snapshot_id)
-        retire(self._disk, self._directory, (self._directory / names.snapshot_name(snapshot_id),))
+        retire(self._disk, self._directory, (self.path_of(snapshot_id),))
         self._retired.append(snapshot_id)
+
+    def remove_before(self, start: OffsetAndEpoch) -> None:
+        """Let go what is of no use to a log that begins at the end of this snapshot (CLN-06): those before
+        it, and what only has such a name. A directory with such a name is not ours to remove.
+        """
+        gone = [info.id for info in self.infos if info.id.log_order < start.log_order]
+        for snapshot_id in self._others:
+            is_file = not self._disk.fs.is_directory(self.path_of(snapshot_id))
+            if snapshot_id.offset < start.offset and is_file:
+                gone.append(snapshot_id)
+        self._others = tuple(one for one in self._others if one not in gone)
+        for snapshot_id in gone:
+            self.remove(snapshot_id)
 
     def take_removal(self) -> Removal:
         """Return the files that nobody reads any more: the caller removes them."""
         free = [one for one in self._retired if one not in self._pins or not self._pins[one].count]
         self._retired = [one for one in self._retired if one not in free]
-        paths = (deleted(self._directory / names.snapshot_name(one)) for one in free)
+        paths = (deleted(self.path_of(one)) for one in free)
         return Removal(self._disk.fs, paths=tuple(paths))

@@ -150,13 +150,21 @@ def remove_leftovers(disk: Disk, directory: Path) -> list[str]:
     """Remove what was being written or awaited its deletion when the last process ended.
 
     Returns:
-        The names.
+        What was removed, and what could not be, in lines for the operator.
     """
     found = [name for name in disk.names(directory) if _LEFTOVER.fullmatch(name)]
     removed = [name for name in found if not disk.fs.is_directory(directory / name)]
     for name in removed:
         disk.remove(directory / name)
-    return removed
+    told = [no_snapshot_text(directory / name) for name in found if name not in removed]
+    if removed:
+        told.append(f"{directory}: removed what promised nothing: {', '.join(removed)}")
+    return told
+
+
+def no_snapshot_text(path: Path) -> str:
+    """What is told of a directory under the name of a snapshot, which nobody here made."""
+    return f"{path}: is a directory, and no snapshot: remove it"
 
 
 def prove(path: Path, snapshot_id: OffsetAndEpoch, read: Callable[[int], bytes]) -> tuple[int, int]:
@@ -182,5 +190,5 @@ def prove(path: Path, snapshot_id: OffsetAndEpoch, read: Callable[[int], bytes])
     decoder.finish()
     header = decoder.header
     if header is None:
-        raise MalformedError(f"{path}: has no header, so it is no snapshot")
+        raise MalformedError(f"{path} at byte 0: has no header, so it is no snapshot")
     return size_bytes, header.last_contained_log_timestamp

@@ -13,7 +13,8 @@ import pytest
 from tests.brokers.clients import create_topic, partitions_of, produce, read_all, wait_isr, wait_until
 from tests.brokers.cluster import STARTED, BrokerCluster
 from tests.brokers.complaints import AFTER_A_FAULT, AFTER_A_LOST_DIRECTORY, WHILE_ALL_ARE_UP, judged
-from tests.brokers.load import altering, longest_pause, producing
+from tests.brokers.conftest import CONTROLLER_SETTINGS
+from tests.brokers.load import Steady, altering, longest_pause, producing
 from tests.brokers.quorums import Controller, wait_leader
 from tests.process.cluster import Node
 
@@ -135,14 +136,34 @@ def take_away(leader: Controller, how: str) -> None:
         getattr(leader, how)()
 
 
-def test_producing_goes_on_without_any_controller(cluster: BrokerCluster) -> None:
+def test_producing_goes_on_without_any_controller(
+    cluster: BrokerCluster, request: pytest.FixtureRequest
+) -> None:
+    """For longer than a broker's session; and nobody is fenced for a silence that no controller heard."""
     create_topic(cluster, "alone", partitions=3)
     with producing(cluster, "alone") as steady:
         for controller in cluster.quorum:
             controller.kill()
-        steady.wait_more(200)
+        go_on(steady, request.config.getoption("--outage-s"))
+        fenced = fencings(cluster)
         for controller in cluster.quorum:
             controller.start()
         wait_leader(cluster.quorum)
+        go_on(steady, 2 * int(CONTROLLER_SETTINGS["broker.session.timeout.ms"]) / 1_000)
+        assert fencings(cluster) == fenced
+        found = partitions_of(cluster, "alone")
+        assert all(len(each.isr) == 3 and each.leader == each.replicas[0] for each in found.values()), found
     create_topic(cluster, "after-alone", partitions=1)
     assert all(broker.is_running for broker in cluster)
+
+
+def go_on(steady: Steady, seconds: float) -> None:
+    """Wait until so much time is over, in which values are acknowledged all the while."""
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        steady.wait_more(10)
+
+
+def fencings(cluster: BrokerCluster) -> int:
+    """How many brokers our controllers have fenced so far; Kafka's do not say it in a line of ours."""
+    return sum(each.count("broker_fenced") for each in cluster.quorum if isinstance(each, Node))

@@ -24,8 +24,9 @@ from typing import TypeAlias, TypeVar
 from kraftd.types import NodeId
 from tests.brokers.cluster import STARTED, BrokerCluster, BrokerSpec
 from tests.brokers.kafka_process import KafkaProcess
-from tests.chaos.nemesis import Scene, cut
+from tests.chaos.nemesis import cut
 from tests.chaos.quorum import NODES, PORT_TAKEN, Quorum
+from tests.chaos.scene import Scene
 from tests.interop.peer import Kafka
 from tests.process.cluster import TimeoutWaitingError
 

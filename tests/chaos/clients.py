@@ -22,6 +22,7 @@ from kraftd.net.handshake import Identity
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import NodeId
@@ -32,6 +33,14 @@ CONFIG = "ssl.cipher.suites"
 
 KEYS = tuple(str(broker) for broker in range(1, 9))
 """The brokers whose config is written: few, so that clients meet."""
+
+FILLER = "sasl.kerberos.principal.to.local.rules"
+"""Another one, of which nobody asks."""
+
+FILLED = range(100_000, 103_000)
+"""The brokers that have it."""
+
+FILLER_BYTES, FILLED_AT_ONCE, FILL_S = 280, 500, 10.0
 
 CLIENTS = 32
 WRITES = (0.5, 0.5, 0.0, 1.0)
@@ -243,6 +252,10 @@ class Wire:
 
     async def ask(self, message: Any) -> Any:
         """Send one request and wait for its response."""
+        return (await self.ask_with_records(message))[0]
+
+    async def ask_with_records(self, message: Any) -> tuple[Any, bytes]:
+        """As `ask`, with the raw bytes that followed the body."""
         if self._writer.transport.is_closing():
             raise ConnectionResetError("the node closed the connection")
         self._last_id += 1
@@ -252,11 +265,26 @@ class Wire:
         undecoded = MSGPACK.read_response(frame)
         if undecoded.correlation_id != self._last_id:
             raise MalformedError(f"answer {undecoded.correlation_id} to request {self._last_id}")
-        return undecoded.decode((message.API_KEY, message.MAX_VERSION))
+        return undecoded.decode((message.API_KEY, message.MAX_VERSION)), bytes(undecoded.records)
 
     def close(self) -> None:
         """Drop the connection."""
         self._writer.transport.abort()
+
+
+async def fill(port: int) -> None:
+    """Give the image so many configs that a snapshot takes its time; again until it is done.
+
+    Raises:
+        OSError, EOFError, TimeoutError: The node does not answer, or does not lead.
+    """
+    alterations = [alter_request([(FILLER, "x" * FILLER_BYTES)], broker=str(each)) for each in FILLED]
+    for at in range(0, len(alterations), FILLED_AT_ONCE):
+        resources = [each.resources[0] for each in alterations[at : at + FILLED_AT_ONCE]]
+        request = IncrementalAlterConfigsRequest(resources=tuple(resources))
+        response = await ask_once(port, request, FILL_S)
+        if any(each.error_code for each in response.responses):
+            raise ConnectionError(f"not filled: {response.responses[0]}")
 
 
 async def ask_once(port: int, message: Any, patience_s: float = PATIENCE_S[1]) -> Any:

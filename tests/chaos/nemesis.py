@@ -14,29 +14,16 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
 
-from kraftd.protocol.messages import ResignLeaderRequest
 from kraftd.types import NodeId
-from tests.chaos.clients import ask_once
 from tests.chaos.links import Pair, Pipe
 from tests.chaos.quorum import NODES, SLOW_TO_NOTICE, Quorum
+from tests.chaos.scene import LONG_S, Fault, Scene, hand_over
+from tests.chaos.snapshot_faults import SNAPSHOT_FAULTS
 from tests.chaos.untrusted_input import pester
 
 AT_ONCE = 2
 """How many faults may be under way together."""
-
-SAME = 0.5
-"""How often a second fault hits the node that suffers already: two hurt nodes of three are no quorum."""
-
-LEADER = 0.7
-"""How often else it hits the leader."""
-
-SHORT_S, LONG_S = (0.1, 0.7), (1.0, 2.5)
-"""Less than the others are patient, or so much more that a new leader is there when it is over."""
-
-LONG = 0.6
-"""How often it is long."""
 
 LEAD_S = 5.0
 """How long a node is helped to the lead."""
@@ -46,52 +33,6 @@ GAP_S = (0.4, 1.6)
 
 FREE_PAGES = (0, 3)
 """What a full disk has left: the write that fails may be any."""
-
-
-class Scene:
-    """What a fault has at hand. `hurt` counts, over all faults under way, what each node suffers."""
-
-    def __init__(
-        self, quorum: Quorum, rng: random.Random, say: Callable[[str], None], hurt: Counter[NodeId]
-    ) -> None:
-        self.quorum = quorum
-        self.rng = rng
-        self.say = say
-        self._hurt = hurt
-        self._victims: list[NodeId] = []
-
-    def victim(self) -> NodeId:
-        """Who it is: mostly who suffers already; else the leader, half of the time; else anybody."""
-        leader, suffering = self.quorum.leader, sorted(self._hurt.elements())
-        if suffering and self.rng.random() < SAME:
-            chosen = self.rng.choice(suffering)
-        elif leader is not None and self.rng.random() < LEADER:
-            chosen = leader
-        else:
-            chosen = self.rng.choice(NODES)
-        self.hurts(chosen)
-        return chosen
-
-    def hurts(self, node_id: NodeId) -> None:
-        """A fault begins on this node."""
-        self._victims.append(node_id)
-        self._hurt[node_id] += 1
-
-    def relieve(self) -> None:
-        """A fault on this node is undone."""
-        self._hurt.subtract(self._victims)
-        self._victims.clear()
-
-    def length_s(self) -> float:
-        """How long nothing is heard of the victim."""
-        return self.rng.uniform(*(LONG_S if self.rng.random() < LONG else SHORT_S))
-
-    def called(self, node_id: NodeId) -> str:
-        """How a node is named in a line."""
-        return f"node {node_id}" + (" (leader)" if node_id == self.quorum.leader else "")
-
-
-Fault: TypeAlias = Callable[[Scene], Awaitable[None]]
 
 
 async def kill(scene: Scene) -> None:
@@ -158,7 +99,7 @@ async def two_leaders(scene: Scene) -> None:
         with contextlib.suppress(TimeoutError):  # other faults may not let it lead
             async with asyncio.timeout(LEAD_S):
                 while quorum.leader != node_id:
-                    await _hand_over(quorum, node_id)
+                    await hand_over(quorum, node_id)
                     await asyncio.sleep(0.05)
         between = quorum.network.between
         pairs = [*between(others, [node_id])]
@@ -224,7 +165,7 @@ async def resign(scene: Scene) -> None:
     quorum, to = scene.quorum, scene.rng.choice((-1, *NODES))
     leader = quorum.leader or NODES[0]
     scene.say(f"resign {scene.called(leader)}, to {'anybody' if to < 0 else f'node {to}'}")
-    await _hand_over(quorum, to)
+    await hand_over(quorum, to)
 
 
 FAULTS: Mapping[str, Fault] = {
@@ -240,6 +181,7 @@ FAULTS: Mapping[str, Fault] = {
     "full disk": full_disk,
     "garbage": garbage,
     "resign": resign,
+    **SNAPSHOT_FAULTS,
 }
 NEEDS_DISKS = "full disk"
 
@@ -314,12 +256,6 @@ async def _end(scene: Scene, number: signal.Signals) -> None:
         finally:
             quorum.let_run(node_id)
         await quorum.started(node_id)
-
-
-async def _hand_over(quorum: Quorum, to: NodeId) -> None:
-    """Ask the leader to resign in favour of a node, or of anybody (-1); it may not be able to."""
-    with contextlib.suppress(OSError, EOFError, TimeoutError):
-        await ask_once(quorum.ports[quorum.leader or NODES[0]], ResignLeaderRequest(to=to, timeout_ms=2_000))
 
 
 def _two_sides(scene: Scene) -> tuple[list[NodeId], list[NodeId], str]:

@@ -28,11 +28,15 @@ import uvloop
 from kraftd.protocol.messages import DescribeNodeResponse
 from kraftd.types import NodeId, Offset
 from tests import commands
+from tests.chaos import bounds
+from tests.chaos.bounds import Sizes
 from tests.chaos.brokers import BROKER_FAULTS, CONTROLLER_SETTINGS, CONTROLLERS_GAP_S, specs_of
-from tests.chaos.clients import Crowd, History
+from tests.chaos.clients import Crowd, History, fill
 from tests.chaos.disks import Disk, small_disks
+from tests.chaos.ledger import Ledger
 from tests.chaos.nemesis import FAULTS, GAP_S, Nemesis, faults_of
 from tests.chaos.quorum import NODES, Quorum
+from tests.chaos.snapshot_faults import SNAPSHOT_FAULTS
 from tests.chaos.verdict import complaints, readable
 from tests.chaos.with_brokers import BrokerReport, WithBrokers
 from tests.interop.peer import RELEASE, Kafka, NoKafkaError, find_kafka
@@ -53,8 +57,10 @@ SILENCE_MAX_S = 30.0
 """Longest time without a committed write: every fault is undone after a few seconds."""
 
 DISK_MEBIBYTES = 32
-DISK_MEBIBYTES_A_MINUTE = 16
-"""A log grows by 4 MiB a minute; nothing is removed from it."""
+"""However long it takes: a log grows by some MiB a minute, and is cut."""
+
+SNAPSHOT_EVENTS = {"written": "snapshot_written", "loaded": "snapshot_received", "logs cut": "log_cleaned"}
+"""What nodes log of their snapshots, by how the report calls it; in a run of a minute each must have been."""
 
 MINUTE_S = 60.0
 ROUNDS, ROUNDS_WITH_BROKERS = 3, 1
@@ -81,6 +87,9 @@ class Report(msgspec.Struct):
     faults: Mapping[str, int]
     leader_changes: int
     longest_silence_s: float
+    snapshots: Mapping[str, int]
+    largest_bytes: int
+    """Of log and snapshots, at any time, of any node."""
     committed: Offset | None
     """How far all logs agree; None if they did not come to."""
     problems: Sequence[str]
@@ -104,13 +113,18 @@ class Report(msgspec.Struct):
             f"faults              {sum(self.faults.values())}: {faults}",
             f"leader changes      {self.leader_changes}",
             f"longest without a committed write  {self.longest_silence_s:.1f} s",
+            f"snapshots           {', '.join(f'{what} {n}' for what, n in self.snapshots.items())}",
+            f"log and snapshots   {self.largest_bytes:,} bytes at most",
             f"committed           {'?' if self.committed is None else f'{self.committed:,}'} records",
         ]
         if self.brokers is not None:
             lines += self.brokers.lines()
         if self.problems:
             return "\n".join([*lines, "verdict             WRONG:", *(f"  - {p}" for p in self.problems)])
-        good = "linearizable; nothing acknowledged is lost, nothing refused is there; all logs agree"
+        good = (
+            "linearizable; nothing acknowledged is lost, nothing refused is there; all logs and snapshots "
+            "agree, and stay small"
+        )
         back = "" if self.brokers is None else "; every broker is back"
         return "\n".join([*lines, f"verdict             {good}{back}"])
 
@@ -147,8 +161,7 @@ class Run:
     async def go(self) -> Report:
         """All of it: returns a report even of a run that went wrong."""
         self.say(f"in {self._folder}")
-        mebibytes = DISK_MEBIBYTES + int(DISK_MEBIBYTES_A_MINUTE * self.seconds / MINUTE_S)
-        with small_disks(self._folder, NODES, mebibytes, lambda: self.is_kept) as (disks, why):
+        with small_disks(self._folder, NODES, DISK_MEBIBYTES, lambda: self.is_kept) as (disks, why):
             if why:
                 self.say(f"no disk will be full, since none can be mounted: {why}")
             try:
@@ -178,12 +191,16 @@ class Run:
         share = BESIDE_BROKERS if self._brokers else 1.0
         crowd = Crowd(quorum.ports, history, share * RATE, random.Random(self._random.random()))
         beside = self._with_brokers(quorum) if self._brokers else None
+        directories = {node.node_id: node.directory for node in quorum.cluster}
+        ledger, sizes = Ledger(), Sizes(directories)
         async with (
             quorum.run(),
             beside.run() if beside else contextlib.nullcontext(),
             asyncio.TaskGroup() as tasks,
         ):
             await self._agreed(quorum, "at the beginning")
+            watching = [tasks.create_task(ledger.follow(quorum.ports)), tasks.create_task(sizes.watch())]
+            await self._fill(quorum)
             clients = tasks.create_task(crowd.run())
             await self._commits(quorum, 1, BEGIN_S, "at the beginning")
             self.say("all nodes agree, and the first write is committed")
@@ -191,8 +208,8 @@ class Run:
                 await beside.begin()
             began_s, before = time.monotonic(), len(history.operations)
             history.longest_silence_s = 0.0
+            is_long = self.seconds >= MINUTE_S
             async with asyncio.TaskGroup() as hurting:
-                is_long = self.seconds >= MINUTE_S
                 rounds = (ROUNDS_WITH_BROKERS if beside else ROUNDS) if is_long else 0
                 hurting.create_task(nemesis.run(self.seconds, rounds))
                 if beside:
@@ -206,12 +223,22 @@ class Run:
             crowd.stop()
             await clients
             committed = await self._agreed(quorum, "at the end")
+            for task in watching:
+                task.cancel()
             await self._end_all(quorum)
         self.say("all nodes are ended; judging")
         leaders = quorum.leaders
         problems = [*quorum.problems, *(f"{text}, {n} times" for text, n in history.surprises.items())]
-        logs, unreadable = readable({node.node_id: node.directory for node in quorum.cluster})
-        problems += unreadable or complaints(history.operations, logs, committed)
+        problems += sizes.complaints()
+        logs, unreadable = readable(directories)
+        problems += unreadable or complaints(history.operations, logs, committed, ledger)
+        if not problems and committed is not None:
+            problems += bounds.complaints(directories, logs, ledger.up_to(committed)[0])
+        snapshots = {
+            what: sum(node.count(event) for node in quorum.cluster) for what, event in SNAPSHOT_EVENTS.items()
+        }
+        if is_long and set(SNAPSHOT_FAULTS) <= {*self._kinds}:
+            problems += [f"no snapshots were {what}" for what, count in snapshots.items() if not count]
         answered = sum(operation.outcome == "ok" for operation in during)
         for what, rate, least in (("done", len(during), RATE_MIN), ("answered", answered, ANSWERED_MIN)):
             if rate / seconds < share * least:
@@ -230,6 +257,8 @@ class Run:
             faults=dict(nemesis.counts + (beside.nemesis.counts if beside else Counter())),
             leader_changes=len(leaders),
             longest_silence_s=history.longest_silence_s,
+            snapshots=snapshots,
+            largest_bytes=max(sizes.largest.values()),
             committed=committed,
             problems=problems,
             brokers=beside.report if beside else None,
@@ -241,6 +270,16 @@ class Run:
         kinds = [kind for kind in self._kinds if kind in BROKER_FAULTS]
         folder = self._folder / "brokers"
         return WithBrokers(self._kafka, folder, quorum, self._brokers, rng, self.say, kinds)
+
+    async def _fill(self, quorum: Quorum) -> None:
+        """Make snapshots long enough to be met while they are written."""
+        deadline_s = time.monotonic() + BEGIN_S
+        while time.monotonic() < deadline_s:
+            with contextlib.suppress(OSError, EOFError, TimeoutError):
+                await fill(quorum.ports[quorum.leader or NODES[0]])
+                return
+            await asyncio.sleep(0.1)
+        quorum.problems.append(f"the image was not filled within {BEGIN_S:.0f} s")
 
     async def _commits(self, quorum: Quorum, count: int, limit_s: float, when: str) -> None:
         """Wait until so many more writes are committed, which must not take forever."""

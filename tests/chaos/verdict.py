@@ -1,11 +1,11 @@
 """Was every promise kept? What clients were told, held against the logs that the nodes have at the end.
 
-Entered by `complaints`, with the history, the logs and the offset up to which they must agree; none is the
-verdict that is hoped for. The history must be linearizable by itself. And the log is the truth of what
-happened: what was acknowledged is in it, once; what was refused is not; and what was acknowledged before
-another write was called stands before it.
+Entered by `complaints`, with the history, the logs, what was told of them while they grew, and the offset up
+to which all of it must agree; none is the verdict that is hoped for. The history must be linearizable by
+itself. And the log is the truth of what happened: what was acknowledged is in it, once; what was refused is
+not; and what was acknowledged before another write was called stands before it.
 
-Not here: how nodes ended and what they said, which `quorum` hears while it happens.
+Not here: how nodes ended and what they said, which `quorum` hears while it happens; snapshots (`bounds`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ from kraftd.records.messages import ConfigRecord
 from kraftd.records.names import LOG_DIRECTORY
 from kraftd.types import NodeId, Offset
 from tests.chaos.clients import CONFIG
+from tests.chaos.ledger import Ledger
 
 NAMED = 3
 """How many operations a complaint names; there may be thousands."""
@@ -34,14 +35,22 @@ class Logged(NamedTuple):
 
 
 def complaints(
-    history: Sequence[Operation], logs: Mapping[NodeId, Sequence[BatchView]], committed: Offset | None
+    history: Sequence[Operation],
+    logs: Mapping[NodeId, Sequence[BatchView]],
+    committed: Offset | None,
+    ledger: Ledger | None = None,
 ) -> Iterator[str]:
-    """Everything that is wrong, a line each. Where nobody knows what is committed, logs prove nothing."""
+    """Everything that is wrong, a line each. Where nobody knows what is committed, logs prove nothing.
+
+    The ledger has what was told of the log while it grew: what was cut since is known from there.
+    """
+    ledger = ledger or Ledger()
     if committed is not None:
-        disagreements = list(disagreements_of(logs, committed))
+        disagreements = list(disagreements_of(logs, committed, ledger))
         yield from disagreements
         if not disagreements:
-            yield from contradictions(history, list(writes_in(_up_to(next(iter(logs.values())), committed))))
+            batches, gap = ledger.up_to(committed)
+            yield from [gap] if gap else contradictions(history, list(writes_in(batches)))
     not_linearizable = check(history)
     if not_linearizable is not None:
         yield f"not linearizable: {not_linearizable}"
@@ -57,19 +66,17 @@ def read_log(directory: Path) -> list[BatchView]:
     return batches
 
 
-def disagreements_of(logs: Mapping[NodeId, Sequence[BatchView]], committed: Offset) -> Iterator[str]:
-    """Where the logs differ below what is committed, byte for byte."""
-    wholes = {node_id: _up_to(batches, committed) for node_id, batches in logs.items()}
-    for node_id, batches in wholes.items():
-        end = batches[-1].end_offset if batches else 0
+def disagreements_of(
+    logs: Mapping[NodeId, Sequence[BatchView]], committed: Offset, ledger: Ledger
+) -> Iterator[str]:
+    """Where the logs differ below what is committed, byte for byte, from each other or the ledger."""
+    for node_id, batches in logs.items():
+        whole = _up_to(batches, committed)
+        end = whole[-1].end_offset if whole else 0
         if end != committed:
             yield f"the log of node {node_id} ends at {end}, but everything below {committed} is committed"
-    first_id, first = next(iter(wholes.items()))
-    for node_id, batches in wholes.items():
-        for ours, theirs in zip(first, batches, strict=False):
-            if ours.raw != theirs.raw:
-                yield f"the logs of nodes {first_id} and {node_id} differ: {ours!r}, {theirs!r}"
-                break
+        ledger.tell(node_id, whole)
+    yield from ledger.disagreements
 
 
 def writes_in(batches: Iterable[BatchView]) -> Iterator[Logged]:

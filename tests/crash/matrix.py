@@ -1,16 +1,19 @@
 """One fault of the disk, in each structure of each file: what becomes of a node that is started on it?
+Where there are two snapshots, the same fault also hits both.
 
     python -m tests.crash.matrix                     the whole matrix
     python -m tests.crash.matrix --cell 'stopped/quorum-state/value of votedId/bit flip, first'
 
 A cell is a base (how the node ended), a file, a structure in it (`structures`), and a fault (`FAULTS`).
-The disk of the base is hurt in that one way, and opened as the daemon opens it. What may come of it
+The disk of the base is hurt in that one way, and opened as the daemon opens it; what the start took unread
+is read then, at once or after another start. What may come of it
 (`OUTCOMES`): nothing is lost, what no flush had covered is cut, the node knows that it is not whole and
 says where, or it refuses to start and says why. A *hole* is anything else: a committed log that is shorter
 without a word, bytes that were never written and would be given to others, a promise forgotten unnoticed,
 damage that the next start does not know of any more, a traceback.
 """
 
+import errno
 import os
 import time
 from collections import Counter
@@ -27,8 +30,9 @@ from kraftd.records.batch import scan
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure
 from kraftd.types import Election, HealthKind, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests import commands
+from tests.crash.checking import check_unread
 from tests.crash.promises import HOME, Ids, format_home, open_home, snapshot_of
-from tests.crash.structures import Structure, structures
+from tests.crash.structures import Structure, is_leftover, structures
 from tests.sim.filesystem import SECTOR_BYTES, SimFileSystem
 from tests.unit.storage.batches import batch
 
@@ -131,6 +135,51 @@ def _sector(fs: SimFileSystem, where: Structure) -> tuple[int, int]:
     return start, min(SECTOR_BYTES, len(fs.content(where.path)) - start)
 
 
+def _snapshots(fs: SimFileSystem) -> list[Path]:
+    """The snapshots that count, oldest first."""
+    return [path for path in fs.paths() if path.suffix == ".checkpoint" and path.parent != HOME]
+
+
+def _both(fault: str) -> Hurt:
+    """The fault hits the newest snapshot, and the one before it in the same way."""
+
+    def hurt(fs: SimFileSystem, base: Base, where: Structure) -> None:
+        found = _snapshots(fs)
+        if len(found) < 2 or where.path != found[-1]:
+            return
+        for path in found[-2:]:
+            same = (each for each in structures(fs) if (each.path, each.name) == (path, where.name))
+            for each in list(same)[:1]:
+                FAULTS[fault](fs, base, each)
+
+    return hurt
+
+
+def _rename(new_name: Callable[[str], str], suffixes: tuple[str, ...]) -> Hurt:
+    """The file has another name, as after a repair of the file system, or a copy by hand."""
+
+    def hurt(fs: SimFileSystem, _: Base, where: Structure) -> None:
+        if where.path.suffix in suffixes and where.path.parent != HOME:
+            fs.rename(where.path, where.path.with_name(new_name(where.path.name)))
+
+    return hurt
+
+
+def _forbid(fs: SimFileSystem, _: Base, where: Structure) -> None:
+    """The mode of the file forbids to open it."""
+
+    def refuse(operation: str, path: Path, _size_bytes: int) -> None:
+        if operation in {"open", "create"} and path == where.path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    fs.faults = refuse
+
+
+SEGMENTS = (".log", ".index", ".timeindex")
+"""A batch says its offset. The end of a snapshot stands in its name alone, as Kafka writes it, so another
+offset in that name is another snapshot, and nothing can be told from it.
+"""
+
 FAULTS: dict[str, Hurt] = {
     "bit flip, first": _flip(lambda where: where.position, 0),
     "bit flip, high": _flip(lambda where: where.position, 7),
@@ -145,17 +194,40 @@ FAULTS: dict[str, Hurt] = {
     "truncated": lambda fs, _, where: fs.damage(where.path, "truncation", where.position, Random(0)),
     "unreadable": lambda fs, _, where: fs.damage(where.path, "unreadable", where.position, Random(0)),
     "gone": lambda fs, _, where: fs.unlink(where.path),
+    "later offset in its name": _rename(lambda name: f"{int(name[:20]) + 1:020}{name[20:]}", SEGMENTS),
+    "earlier offset in its name": _rename(
+        lambda name: f"{max(int(name[:20]) - 1, 0):020}{name[20:]}", SEGMENTS
+    ),
+    "another epoch in its name": _rename(
+        lambda name: name.replace("-000000000", "-000000001"), (".checkpoint",)
+    ),
+    "no such name": _rename(lambda name: name[1:], (*SEGMENTS, ".checkpoint")),
+    "forbidden": _forbid,
+    "both: bit flip": _both("bit flip, first"),
+    "both: zeroed sector": _both("zeroed sector"),
+    "both: truncated": _both("truncated"),
+    "both: unreadable": _both("unreadable"),
+    "both: gone": _both("gone"),
 }
-WHOLE_FILE = ("gone",)
+WHOLE_FILE = (
+    "gone",
+    "later offset in its name",
+    "earlier offset in its name",
+    "another epoch in its name",
+    "no such name",
+    "forbidden",
+    "both: gone",
+)
 """Faults of a file; the others are of a structure."""
 
 
 # -- bases -------------------------------------------------------------------------------------------
 
 
-BASES = ("stopped", "killed", "promised", "amnesiac", "cut", "installed")
+BASES = ("stopped", "killed", "promised", "amnesiac", "cut", "installed", "leftovers")
 """How the node ended: in order, with batches that no flush had covered, right after a promise; in order, with
-a log that was cut at the older of two snapshots, or that a snapshot has taken the place of.
+a log that was cut at the older of two snapshots, or that a snapshot has taken the place of; while it wrote
+one, with files that were retired.
 """
 
 
@@ -179,7 +251,7 @@ def base_of(name: str) -> Base:
             node.remember_peer(PeerIdentity(3, b"3" * 16, 7, b"t" * 16))
         _append(node, log, epoch, count)
         node.log.flush()
-        if epoch in (2, 3):
+        if epoch in (2, 3) or (epoch == 1 and name == "leftovers"):
             _freeze(node, OffsetAndEpoch(len(log), epoch))
         if epoch == 3 and name == "installed":
             newest = node.snapshots.infos[-1].id
@@ -194,9 +266,15 @@ def base_of(name: str) -> Base:
         node.remember_peer(PeerIdentity(2, b"4" * 16, 9, b"u" * 16))
     elif name == "amnesiac":
         node.remember_state_health(HealthKind.AMNESIA, [f"{HOME}: a vote may be forgotten"])
+    elif name == "leftovers":
+        node.cut_front(node.snapshots.infos[1].id)
+        unfinished = OffsetAndEpoch(len(log), 5)
+        data = snapshot_of(unfinished)
+        node.snapshots.writer(unfinished).append(data[: len(data) * 2 // 3])
     snapshots = tuple(info.id for info in node.snapshots.infos)
-    node.take_removal().run()
-    if name in {"killed", "promised", "amnesiac"}:
+    if name != "leftovers":
+        node.take_removal().run()
+    if name in {"killed", "promised", "amnesiac", "leftovers"}:
         fs.crash_process()
     else:
         node.close()
@@ -252,8 +330,11 @@ def cells(base: Base, beginning: str = "", every: int = 1) -> Iterator[Cell]:
 
 
 def _print(fs: SimFileSystem, path: Path) -> object:
-    """What tells two states of a file apart."""
-    return path, fs.content(path) if fs.exists(path) else None, tuple(fs.bad_sectors())
+    """What tells two states of a file apart, and of all snapshots."""
+    content = fs.content(path) if fs.exists(path) else None
+    snapshots = tuple((each, fs.content(each)) for each in _snapshots(fs))
+    names_beside = tuple(fs.names(path.parent))
+    return path, content, snapshots, names_beside, tuple(fs.bad_sectors()), fs.faults is not None
 
 
 def hurt(base: Base, cell: Cell) -> SimFileSystem:
@@ -277,7 +358,16 @@ def judge(base: Base, cell: Cell) -> Verdict:
             node.bootstrap_records()
         except (KraftdError, StorageFailure) as error:
             return _of_refusal(error)
+        if hole := _wrong_bytes(base, node):
+            return Verdict("", hole)
+        lines = check_unread(node)
+        if hole := _of_check(lines, hurt(base, cell)):
+            return Verdict("", hole)
         verdict = _of_start(base, node)
+        if lines and verdict.outcome == UNTOUCHED:
+            verdict = verdict._replace(outcome=NOTED)
+        if is_leftover(cell.structure.path) and not verdict.hole:
+            verdict = _of_leftover(fs, verdict)
         return verdict if verdict.hole else _of_later(base, fs, node, verdict)
     except Exception as error:
         return Verdict("", f"{type(error).__name__}: {error}")
@@ -290,11 +380,37 @@ def _of_refusal(error: KraftdError) -> Verdict:
     return Verdict(REFUSED)
 
 
-def _of_start(base: Base, node: NodeDirectory) -> Verdict:
+def _of_leftover(fs: SimFileSystem, verdict: Verdict) -> Verdict:
+    """What promised nothing costs nothing, and goes."""
+    if verdict.outcome not in {UNTOUCHED, NOTED}:
+        return verdict._replace(hole=f"{verdict.outcome}, for a file that promised nothing")
+    left = [path.name for path in fs.paths() if is_leftover(path)]
+    return verdict._replace(hole=f"leaves {left}" if left else "")
+
+
+def _wrong_bytes(base: Base, node: NodeDirectory) -> str:
     served = served_by(node)
     wrong = [n for n, data in served.items() if n >= len(base.log) or base.log[n] != data]
-    if wrong:
-        return Verdict("", f"gives others wrong bytes for the batches at {wrong}")
+    return f"gives others wrong bytes for the batches at {wrong}" if wrong else ""
+
+
+def _of_check(lines: tuple[str, ...], fs: SimFileSystem) -> str:
+    """What is wrong with what the check has told: it may be any line that names file and byte, and a start
+    that ends before its check takes nothing of that away.
+    """
+    if not all(str(HOME) in line and "at byte" in line and "no loss" in line for line in lines):
+        return f"the check does not say where it found what: {lines}"
+    if not lines:
+        return ""
+    open_home(fs, CONFIG, Ids(4)).abandon()
+    later = check_unread(open_home(fs, CONFIG, Ids(5)))
+    return "" if later == lines else f"the check found {lines}, and after another start {later}"
+
+
+def _of_start(base: Base, node: NodeDirectory) -> Verdict:
+    if hole := _wrong_bytes(base, node):
+        return Verdict("", hole)
+    served = served_by(node)
     lines = (*node.damage, *node.amnesia)
     if lines:
         if not all(str(HOME) in line for line in lines):
@@ -357,6 +473,7 @@ def _of_later(base: Base, fs: SimFileSystem, node: NodeDirectory, verdict: Verdi
     node.log.append((more,), end, end + 1)
     node.close()
     again = open_home(fs, CONFIG, Ids(5))
+    check_unread(again)
     whole = not again.damage and not again.amnesia
     if verdict.outcome == NOT_WHOLE:
         return verdict._replace(hole="the next start believes to be whole" if whole else "")

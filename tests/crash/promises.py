@@ -6,8 +6,9 @@ and about them (peers). `judge` opens a disk as the daemon does, and looks for e
 promise that is not kept, as one line of text.
 
 Judged on every disk, besides the promises themselves: what the opening reports is durable, so that it is
-still there when nothing unsynced survives (D-04), the epochs are those of the batches, tools can read what
-is there before and after, and the node goes on: what it appends and promises next is kept too.
+still there when nothing unsynced survives (D-04), what was taken unread is read afterwards (D-23), the epochs
+are those of the batches, tools can read what is there before and after, and the node goes on: what it appends
+and promises next is kept too.
 """
 
 from collections.abc import Callable
@@ -20,10 +21,13 @@ from kraftd.errors import KraftdError
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.records import epoch_checkpoint, names
 from kraftd.records.batch import scan
+from kraftd.records.frame import encode_record
+from kraftd.records.messages import ConfigRecord
 from kraftd.records.snapshot import encode_snapshot
 from kraftd.storage import LogConfig, NodeDirectory, format_directory
 from kraftd.storage.disk import StorageFailure
 from kraftd.types import Election, EpochEntry, Offset, OffsetAndEpoch, PeerIdentity, ReplicaKey
+from tests.crash.checking import check_unread
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch
 
@@ -78,7 +82,8 @@ def format_home(fs: SimFileSystem, ids: Callable[[], bytes]) -> bool:
 
 def snapshot_of(snapshot_id: OffsetAndEpoch) -> bytes:
     """The bytes of a snapshot, which follow from its id; of some pages."""
-    values = [b"%d" % number * 40 for number in range(snapshot_id.offset % 7 * 60)]
+    configs = (ConfigRecord(4, "", f"{number}", "v" * 60) for number in range(snapshot_id.offset % 7 * 60))
+    values = [encode_record(config) for config in configs]
     timestamp_ms = snapshot_id.offset
     return b"".join(
         encode_snapshot(values, snapshot_id.epoch, timestamp_ms, last_contained_timestamp_ms=timestamp_ms)
@@ -130,6 +135,7 @@ def judge(disk: SimFileSystem, promised: Promised, config: LogConfig, *, thoroug
         if promised.formatted and not already:
             return "was formatted, and is not any more"
         node = open_home(disk, config, ids)
+        check_unread(node)
         seen = Seen.of(node)
         hole = _broken(node, seen, promised, disk) or _forgotten(seen, disk, config)
         return hole or (_stuck(node, disk, config, seen) if thorough else None)
@@ -223,6 +229,7 @@ def _forgotten(reported: Seen, disk: SimFileSystem, config: LogConfig) -> str | 
     later = disk.copy()
     later.forget_unsynced()
     again = open_home(later, config, Ids(8))
+    check_unread(again)
     found = Seen.of(again)
     if again.damage or again.amnesia:
         return f"after its opening a power cut leaves {(*again.damage, *again.amnesia)}"
@@ -255,6 +262,7 @@ def _stuck(node: NodeDirectory, disk: SimFileSystem, config: LogConfig, seen: Se
     later = disk.copy()
     later.forget_unsynced()
     again = open_home(later, config, Ids(9))
+    check_unread(again)
     if again.damage or again.amnesia or again.election != election:
         return f"went on, and lost {(*again.damage, *again.amnesia, again.election)}"
     if batches_in(again) != (*seen.log, more):

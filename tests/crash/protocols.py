@@ -17,7 +17,8 @@ from kraftd.storage import LogConfig, NodeDirectory
 from kraftd.storage.disk import StorageFailure
 from kraftd.storage.snapshots import SnapshotError
 from kraftd.types import Election, HealthKind, OffsetAndEpoch, PeerIdentity, ReplicaKey
-from tests.crash.promises import Ids, Promised, continues, format_home, open_home, snapshot_of
+from tests.crash.checking import check_unread
+from tests.crash.promises import HOME, Ids, Promised, continues, format_home, open_home, snapshot_of
 from tests.sim.filesystem import SimFileSystem
 from tests.unit.storage.batches import batch
 
@@ -138,7 +139,7 @@ class ScriptedNode:
 
     def truncate(self, percent: int) -> None:
         """Cut the log at a part of its length."""
-        to = len(self.promised.log) * percent // 100
+        to = max(len(self.promised.log) * percent // 100, self.node.log.start_offset)
         self._generation += 1
         self.note(durable=min(self.promised.durable, to))
         assert self.node.log.truncate(to, self._generation) == to
@@ -152,9 +153,11 @@ class ScriptedNode:
 
     def snapshot(self, piece_bytes: int) -> None:
         """Write one of all that is in the log, in pieces; a disk that refuses costs only the snapshot."""
-        self._freeze(OffsetAndEpoch(len(self.promised.log), self.epoch), piece_bytes)
+        self._freeze(OffsetAndEpoch(len(self.promised.log), self.node.log.last_record_epoch), piece_bytes)
 
     def _freeze(self, snapshot_id: OffsetAndEpoch, piece_bytes: int) -> None:
+        if snapshot_id.offset <= self.node.log.start_offset:
+            return  # nobody writes or loads one of less than the log begins with
         name = names.snapshot_name(snapshot_id)
         writer, data = self.node.snapshots.writer(snapshot_id), snapshot_of(snapshot_id)
         try:
@@ -191,8 +194,24 @@ class ScriptedNode:
         start = infos[0].id if infos else OffsetAndEpoch(0, 0)
         if not log.start_offset < start.offset <= log.flushed_offset:
             return
+        if not continues(self.promised.log, start):
+            return  # it was received, and is of another log
         self._let_go(start)
         self.node.cut_front(start)
+
+    def hurt(self, segment: int) -> None:
+        """Lose a byte of a record, in the middle of one of the segments, counted from the oldest."""
+        directory = HOME / names.LOG_DIRECTORY
+        path = [directory / name for name in self.fs.names(directory) if name.endswith(names.LOG)][segment]
+        at = len(self.fs.content(path)) // 2
+        self.fs.overwrite(path, at, bytes([self.fs.content(path)[at] ^ 1]))
+
+    def check(self, _: int) -> None:
+        """Read what the start took unread, and cut the log in front of what is damaged there."""
+        newest = self.node.snapshots.newest
+        if newest is not None:
+            self._let_go(newest.id)
+        check_unread(self.node)
 
     def remove(self, _: int) -> None:
         """Unlink what nobody reads any more, as the worker does."""
@@ -417,17 +436,39 @@ def _cuts() -> Iterator[Variant]:
             yield Variant(script, segment_bytes, record_bytes, FILLED)
 
 
-def _mixed() -> Iterator[Variant]:
+SNAPSHOTS = FILLED + steps("open append:5 flush snapshot:9000 roll append:4 flush snapshot:9000 roll")
+CHECKS = (
+    (steps("open check remove append:2 flush:1 close open check"), steps("append:1 flush:1 close hurt:0")),
+    (steps("open check append:2 kill check remove append:1 flush"), steps("append:3 flush:1 close hurt:1")),
+    (steps("open append:2 flush elect:1 append:1 flush:1 lose check cut remove"), steps("close hurt")),
+    (steps("open append:1 kill check append:2 flush truncate:99 append:2 flush:1"), steps("close")),
+)
+
+
+def _checks() -> Iterator[Variant]:
+    """What is checked after the start: damaged in the oldest segment or in a later one, or not at all."""
+    for segment_bytes, record_bytes in ((SMALL, 40), (PAGES, 3_000), (1 << 20, 400)):
+        for script, ending in CHECKS:
+            yield Variant(script, segment_bytes, record_bytes, SNAPSHOTS + ending)
+
+
+DRAWN = steps(
+    "append:1 append:2 append:5 append:1 append:3 flush flush flush:1 flush_during:1 flush_during:3 "
+    "truncate:50 truncate:80 truncate:20 assign elect:1 elect peer:1 peer:2 sync_point kill lose"
+)
+DRAWN_SNAPSHOTS = steps(
+    "snapshot:9000 snapshot:9000 snapshot:100000 part:4000 receive:4 receive:-3 install install cut cut:1 "
+    "cut:1 remove roll"
+)
+
+
+def _mixed(beginning: str, table: tuple[Step, ...], length: int, count: int) -> Iterator[Variant]:
     """Drawn scripts: what nobody thought of."""
-    table = steps(
-        "append:1 append:2 append:5 append:1 append:3 flush flush flush:1 flush_during:1 flush_during:3 "
-        "truncate:50 truncate:80 truncate:20 assign elect:1 elect peer:1 peer:2 sync_point kill lose"
-    )
-    for seed in range(60):
+    for seed in range(count):
         random = Random(seed)
-        drawn = tuple(random.choice(table) for _ in range(12))
+        drawn = tuple(random.choice(table) for _ in range(length))
         yield Variant(
-            (("open", 0), *drawn),
+            (*steps(beginning), *drawn),
             random.choice([SMALL, PAGES, 1 << 20]),
             random.choice([40, 40, 700, 3_000]),
             random.choice([NEW, FILLED, TWO_EPOCHS]),
@@ -446,5 +487,9 @@ PROTOCOLS: dict[str, tuple[Variant, ...]] = {
     "snapshot": tuple(_snapshots()),
     "snapshot in the log's place": tuple(_installations()),
     "cut": tuple(_cuts()),
-    "mixed": tuple(_mixed()),
+    "check after the start": tuple(_checks()),
+    "mixed": tuple(_mixed("open", DRAWN, 12, 60)),
+    "mixed, with snapshots": tuple(
+        _mixed("open append:3 flush snapshot:9000", DRAWN + DRAWN_SNAPSHOTS, 10, 24)
+    ),
 }

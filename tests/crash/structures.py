@@ -64,6 +64,7 @@ ENTRIES = {
     ".timeindex": (("timestamp", 0, 8), ("offset", 8, 4)),
 }
 ENTRY_BYTES = {".index": 8, ".timeindex": 12}
+LEFTOVERS = (".part", ".deleted")
 
 
 def structures(fs: SimFileSystem) -> Iterator[Structure]:
@@ -72,11 +73,18 @@ def structures(fs: SimFileSystem) -> Iterator[Structure]:
         data = fs.content(path)
         yield Structure(path, "file", 0, len(data))
         for name, position, size_bytes in _parts(path, data):
-            if size_bytes > 0:
+            if 0 < size_bytes <= len(data) - position:
                 yield Structure(path, name, position, size_bytes)
 
 
+def is_leftover(path: Path) -> bool:
+    """Whether a file is one that a crash left, and that promises nothing."""
+    return path.suffix in LEFTOVERS
+
+
 def _parts(path: Path, data: bytes) -> Iterator[tuple[str, int, int]]:
+    if is_leftover(path):  # of the same structure as what it was to become, or what it was
+        path = path.with_suffix("")
     if path.suffix in {".log", ".checkpoint"}:
         return _batches(data)
     if path.suffix in ENTRIES:
@@ -125,7 +133,7 @@ def _batches(data: bytes) -> Iterator[tuple[str, int, int]]:
 
 def _varint_bytes(data: bytes, position: int) -> int:
     length = 1
-    while data[position + length - 1] & 0x80:
+    while position + length <= len(data) and data[position + length - 1] & 0x80:
         length += 1
     return length
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kraftd.storage.log_scan import LogScan
+from kraftd.storage.epoch_checkpoint import KnownEpochs
 from tests.crash.matrix import BASES, Verdict, verdicts_of
 
 
@@ -27,6 +27,6 @@ def test_nor_do_many_more(base: str) -> None:
 
 
 def test_a_hole_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LogScan, "_checkpoint_epoch", lambda *_: 0)
+    monkeypatch.setattr(KnownEpochs, "agree_to", lambda *_: 1)
     verdicts = verdicts_of("stopped", "stopped/00000000000000000026.log/last batch, leader epoch")
     assert any("wrong bytes" in verdict.hole for _, verdict in verdicts)

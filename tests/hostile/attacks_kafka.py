@@ -8,11 +8,12 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from functools import cache
 
 from tests.hostile import wire
 from tests.hostile.flood import flood
 from tests.hostile.ground import CLIENT, STRANGER, Ground, attack, unharmed
+from tests.hostile.kafka_wire import ASK, served
+from tests.hostile.wire import framed
 from tests.kafka_frames import Frames, kafka_requests, uvarint
 
 KIBIBYTE = 1 << 10
@@ -20,28 +21,8 @@ MEBIBYTE = 1 << 20
 ENVELOPE, FETCH, METADATA, PRODUCE = 58, 1, 3, 0
 REQUESTS = list(kafka_requests())
 
-ASK = b"\0\x12\0\0\0\0\0\1\xff\xff"
-"""ApiVersions of version 0, which every client may ask."""
-
 TEXTS = (b"", b"ab")
 TAGS = (b"\0", b"\1\x7f\1a")
-
-
-def framed(frame: bytes) -> bytes:
-    return len(frame).to_bytes(4, "big") + frame
-
-
-@cache
-def served(port: int) -> frozenset[int]:
-    """The keys of the APIs that the node on this port advertises."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as channel:
-        channel.sendall(framed(ASK))
-        data = b""
-        while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
-            data += channel.recv(1 << 16)
-    error, count = struct.unpack_from(">hi", data, 8)
-    assert error == 0
-    return frozenset(key for key, _, _ in struct.iter_unpack(">hhh", data[14 : 14 + 6 * count]))
 
 
 def requests_of(ground: Ground, filled_bytes: int) -> Iterator[Frames]:

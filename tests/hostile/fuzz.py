@@ -1,12 +1,13 @@
 """A million spoilt frames for real nodes: `python -m tests.hostile.fuzz --frames 1000000 --seed 1`.
 
 Frames come from `grammar`, in equal parts from nobody (before any greeting), a client, an observer that
-greeted as node 99, and somebody who claims to be a voter. Each connection says its greeting, a few sound
+greeted as node 99, and somebody who claims to be a voter; and, as many each, from `kafka_grammar`: of a
+client of Kafka's, and of a broker that is registered. Each connection says its greeting, a few sound
 requests, and at last a spoilt one or a nest, in one write; the connection is done when the node has closed it
 or answered the ApiVersions behind the last frame. Many connections are under way at one time.
 
-Prints frames, connections, answers and frames a second; and what is wrong: nobody may end, nothing durable
-may change, who led before leads after it.
+Prints frames, connections, answers and frames a second; and what is wrong: nobody may end, no decision may
+raise, nothing durable may change, who led before leads after it.
 """
 
 import random
@@ -23,6 +24,8 @@ from tests.hostile import wire
 from tests.hostile.grammar import Facts, Grammar, nests
 from tests.hostile.ground import CLAIM, CLIENT, OBSERVER, PLAIN, STRANGER, Attack, Ground
 from tests.hostile.judge import play
+from tests.hostile.kafka_grammar import Broker, KafkaGrammar, registration, whole
+from tests.hostile.kafka_wire import ASK, registered, served
 from tests.hostile.quorum import Quorum
 from tests.hostile.report import Report
 
@@ -36,7 +39,13 @@ CLAIM_PATIENCE_S = 0.05
 LAST_ID = 0x7FFFFFF1
 LAST = wire.request("ApiVersions", correlation_id=LAST_ID)
 LAST_ANSWER = b"\x92\xce\x7f\xff\xff\xf1"
-WHO = (STRANGER, CLIENT, OBSERVER, CLAIM)
+KAFKA_CLIENT, BROKER = "Kafka client", "broker"
+KAFKA_LAST = wire.framed(ASK[:4] + LAST_ID.to_bytes(4, "big") + ASK[8:])
+KAFKA_LAST_ANSWER = LAST_ID.to_bytes(4, "big") + b"\0\0"
+WHO = (STRANGER, CLIENT, OBSERVER, CLAIM, KAFKA_CLIENT, BROKER)
+BROKERS = (2_001, 2_002)
+REGISTERED_EVERY = 100
+"""After so many connections brokers are registered again: others unregister them, or take their place."""
 
 
 class _Visit:
@@ -48,6 +57,7 @@ class _Visit:
         self.data = memoryview(data)
         self.frames = frames
         self.tail = b""
+        self.last_answer = KAFKA_LAST_ANSWER if who in (KAFKA_CLIENT, BROKER) else LAST_ANSWER
         self.gives_up_at = time.monotonic() + (CLAIM_PATIENCE_S if who == CLAIM else PATIENCE_S)
 
 
@@ -69,9 +79,20 @@ class Fuzzer:
         )
         self.grammar = Grammar(seed, facts)
         self.nests = nests(facts, self.rng)
+        brokers = [Broker(broker_id, self.rng.randbytes(16)) for broker_id in BROKERS]
+        self.kafka = KafkaGrammar(seed, facts, served(ground.leader.port), brokers)
         self._selector = selectors.DefaultSelector()
         self._visits: set[_Visit] = set()
         self._number = 0
+
+    def _register_brokers(self) -> None:
+        """Have the brokers registered for whom others speak; who is already, is told the same epoch again."""
+        brokers = self.kafka.brokers
+        for number, broker in enumerate(brokers):
+            sound = whole(registration(self.kafka.facts.cluster_id, broker, 4))
+            epoch = registered(self.ground.leader.port, sound[4:])
+            brokers[number] = broker._replace(epoch=epoch)
+            self.counts["brokers refused"] += epoch < 0
 
     def run(self) -> None:
         """Say all frames."""
@@ -90,10 +111,13 @@ class Fuzzer:
         return self.counts["frames"] >= self.frames_max or time.monotonic() > self.ends_at
 
     def _begin(self) -> bool:
+        if self._number % REGISTERED_EVERY == 0:
+            self._register_brokers()
         self._number += 1
-        who = WHO[self._number % 4]
-        node_id = self.ground.node_ids[self._number // 4 % 3]
-        data, frames = self._words(who, node_id)
+        who = WHO[self._number % len(WHO)]
+        node_id = self.ground.node_ids[self._number // len(WHO) % 3]
+        words = self._kafka_words if who in (KAFKA_CLIENT, BROKER) else self._words
+        data, frames = words(who, node_id)
         channel = socket.socket()
         channel.setblocking(False)
         try:
@@ -128,6 +152,14 @@ class Fuzzer:
         frames.append(next(self.nests) if self.rng.random() < 0.3 else self.grammar.spoilt())
         return b"".join([greeting, *frames, LAST]), len(frames)
 
+    def _kafka_words(self, who: str, _: int) -> tuple[bytes, int]:
+        """The same on Kafka's wire, where asking which APIs are served stands for a greeting."""
+        kafka, is_broker = self.kafka, who == BROKER
+        sound = kafka.broker if is_broker else kafka.sound
+        frames = [sound() for _ in range(self.rng.randrange(SOUND_MAX))]
+        frames.append(kafka.spoilt(broker=is_broker))
+        return b"".join([wire.framed(ASK), *frames, KAFKA_LAST]), len(frames)
+
     def _go_on(self, visit: _Visit, events: int) -> None:
         try:
             if events & selectors.EVENT_WRITE:
@@ -142,7 +174,7 @@ class Fuzzer:
                     self._end(visit, "closed")
                     return
                 self.counts["answered bytes"] += len(data)
-                if LAST_ANSWER in visit.tail + data:
+                if visit.last_answer in visit.tail + data:
                     self._end(visit, "through")
                     return
                 visit.tail = (visit.tail + data)[-8:]

@@ -72,6 +72,8 @@ STRANGE = (
     *INTEGERS,
     *EDGES,
 )
+MARKS = b"\x90\x91\x9f\x80\x8f\xc0\xc1\xc4\xc6\xc7\xc9\xd9\xdb\xdc\xdd\xde\xdf\xff\x7f"
+"""Bytes with which values of msgpack begin."""
 SEQUENCE_MAX = 3
 HARMLESS_TARGETS = (99, -2, 1 << 30)
 """To whom the fuzzer asks a leader to hand over: nobody; that a client may do so is no defect."""
@@ -86,12 +88,44 @@ class Facts(NamedTuple):
     epoch: int
 
 
+class Values:
+    """Values for plain fields: those that an attacker would try, and those of this quorum."""
+
+    def __init__(self, rng: random.Random, facts: Facts) -> None:
+        self.rng = rng
+        self.facts = facts
+
+    def plain(self, kind: str, name: str) -> Any:
+        """A value of a type, for a field of that name."""
+        rng, facts = self.rng, self.facts
+        if kind in RANGES:
+            low, high = RANGES[kind]
+            if name.endswith("Epoch") and rng.random() < 0.7:
+                return facts.epoch + rng.choice((0, 0, 1, 2, -1, 65_536, 1 << 30))
+            if name.endswith("Id") and rng.random() < 0.7:
+                return rng.choice((*facts.node_ids, 99, -1))
+            if name.startswith("Partition") or name == "ResourceType":
+                return rng.choice((0, 0, 4, 1))
+            chosen = rng.choice(INTEGERS) if rng.random() < 0.8 else rng.choice((low, high))
+            return min(max(chosen, low), high)
+        if kind == "string":
+            known = {"ClusterId": facts.cluster_id, "TopicName": wire.METADATA_TOPIC, "Host": "127.0.0.1"}
+            return known[name] if name in known and rng.random() < 0.8 else rng.choice(TEXTS)
+        if kind == "uuid":
+            if name == "TopicId" and rng.random() < 0.8:
+                return wire.METADATA_TOPIC_ID
+            return rng.choice((*facts.directory_ids, bytes(16), rng.randbytes(16)))
+        if kind == "bool":
+            return rng.random() < 0.5
+        return rng.randbytes(rng.choice((0, 1, 16, 16, 300))) if kind == "bytes" else rng.random()
+
+
 class Grammar:
     """Requests from one seed."""
 
     def __init__(self, seed: int, facts: Facts) -> None:
         self.rng = random.Random(seed)
-        self.facts = facts
+        self._values = Values(self.rng, facts)
         self._shapes = [(api, version) for api in wire.apis().values() for version in api.versions]
 
     def sound(self) -> bytes:
@@ -113,7 +147,7 @@ class Grammar:
             return self._frame(api, version, body)
         if kind < 7:
             return self._odd_head(api, version, body)
-        return self._bytes_changed(self._frame(api, version, body))
+        return bytes_changed(self.rng, self._frame(api, version, body), MARKS, b"\x90")
 
     def _request(self) -> tuple[wire.Api, int, list[Any]]:
         api, version = self.rng.choice(self._shapes)
@@ -157,35 +191,14 @@ class Grammar:
         kind, inner = field["type"], wire.inner_fields(field, structs)
         if not kind.startswith("[]"):
             return (
-                self._plain(kind, field["name"]) if inner is None else self._struct(inner, version, structs)
+                self._values.plain(kind, field["name"])
+                if inner is None
+                else self._struct(inner, version, structs)
             )
         count = 1 if self.rng.random() < 0.7 else self.rng.randrange(SEQUENCE_MAX)
         if inner is None:
-            return [self._plain(kind[2:], field["name"]) for _ in range(count)]
+            return [self._values.plain(kind[2:], field["name"]) for _ in range(count)]
         return [self._struct(inner, version, structs) for _ in range(count)]
-
-    def _plain(self, kind: str, name: str) -> Any:
-        rng, facts = self.rng, self.facts
-        if kind in RANGES:
-            low, high = RANGES[kind]
-            if name.endswith("Epoch") and rng.random() < 0.7:
-                return facts.epoch + rng.choice((0, 0, 1, 2, -1, 65_536, 1 << 30))
-            if name.endswith("Id") and rng.random() < 0.7:
-                return rng.choice((*facts.node_ids, 99, -1))
-            if name.startswith("Partition") or name == "ResourceType":
-                return rng.choice((0, 0, 4, 1))
-            chosen = rng.choice(INTEGERS) if rng.random() < 0.8 else rng.choice((low, high))
-            return min(max(chosen, low), high)
-        if kind == "string":
-            known = {"ClusterId": facts.cluster_id, "TopicName": wire.METADATA_TOPIC, "Host": "127.0.0.1"}
-            return known[name] if name in known and rng.random() < 0.8 else rng.choice(TEXTS)
-        if kind == "uuid":
-            if name == "TopicId" and rng.random() < 0.8:
-                return wire.METADATA_TOPIC_ID
-            return rng.choice((*facts.directory_ids, bytes(16), rng.randbytes(16)))
-        if kind == "bool":
-            return rng.random() < 0.5
-        return rng.randbytes(rng.choice((0, 1, 16, 16, 300))) if kind == "bytes" else rng.random()
 
     def _spoil(self, body: list[Any]) -> None:
         """Change one place of a body."""
@@ -209,27 +222,28 @@ class Grammar:
             head[place] = self.rng.choice(STRANGE)
         return wire.framed(msgpack.packb(head))
 
-    def _bytes_changed(self, frame: bytes) -> bytes:
-        """Flip, cut, or repeat bytes behind the length; the length stays true."""
-        data = bytearray(frame[4:])
-        for _ in range(self.rng.choice((1, 1, 1, 4, 20))):
-            at = self.rng.randrange(len(data))
-            what = self.rng.randrange(4)
-            if what == 0:
-                data[at] ^= 1 << self.rng.randrange(8)
-            elif what == 1:
-                data[at] = self.rng.choice(
-                    b"\x90\x91\x9f\x80\x8f\xc0\xc1\xc4\xc6\xc7\xc9\xd9\xdb\xdc\xdd\xde\xdf\xff\x7f"
-                )
-            elif what == 2 and len(data) > 5:
-                del data[at : at + self.rng.randrange(1, 5)]
-            else:
-                data[at:at] = data[at : at + 9]
-            data = data or bytearray(b"\x90")
-        return wire.framed(bytes(data))
-
     def _frame(self, api: wire.Api, version: int, body: list[Any]) -> bytes:
         return wire.framed(msgpack.packb([api.key, version, self.rng.randrange(1 << 30), None, body]))
+
+
+def bytes_changed(rng: random.Random, frame: bytes, marks: bytes, least: bytes) -> bytes:
+    """Flip, cut, or repeat bytes behind the length, or put marks of the encoding there; the length stays
+    true. A frame of which nothing is left becomes `least`.
+    """
+    data = bytearray(frame[4:])
+    for _ in range(rng.choice((1, 1, 1, 4, 20))):
+        at = rng.randrange(len(data))
+        what = rng.randrange(4)
+        if what == 0:
+            data[at] ^= 1 << rng.randrange(8)
+        elif what == 1:
+            data[at] = rng.choice(marks)
+        elif what == 2 and len(data) > 5:
+            del data[at : at + rng.randrange(1, 5)]
+        else:
+            data[at:at] = data[at : at + 9]
+        data = data or bytearray(least)
+    return wire.framed(bytes(data))
 
 
 def nests(facts: Facts, rng: random.Random) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ depends on the machine, and only `make hostile` judges by it.
 """
 
 import time
+from collections.abc import Iterable, Mapping
 
 from tests.hostile.ground import Attack, Ground
 from tests.hostile.quorum import Commit, Durable, Facts, MemoryWatch, Quorum, epoch_of, last_words
@@ -23,6 +24,9 @@ RECORDS_KEPT_BYTES = 16 << 20
 """What a node keeps of its log in memory, so that followers need not wait for its disk (D-15). Bytes that
 were taken as valid writes are records at each node: of those none may hold more than it wrote, nor than this.
 """
+DEFECTS = frozenset({"decision_failed", "timer_failed"})
+"""What a node logs of code that raised where the process goes on: nobody's request may bring it there."""
+DEFECTS_TOLD = 5
 
 
 def play(
@@ -116,6 +120,8 @@ def _judge_end(
     report.wrong += [
         f"node {node.node_id} ended: {last_words(node)}" for node in quorum.cluster if not node.is_running
     ]
+    for node in quorum.cluster:
+        report.wrong += [f"code of node {node.node_id} raised: {line}" for line in raised(node.events)]
     if any(not node.is_running for node in quorum.cluster):
         return
     try:
@@ -134,6 +140,11 @@ def _judge_end(
         _judge_durable(
             report, node_id, durable[node_id], there, ground.restarted, has_elections=report.elections > 0
         )
+
+
+def raised(events: Iterable[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """The first lines of a node's log that tell of code which raised where the process goes on."""
+    return [line for line in events if line.get("event") in DEFECTS][:DEFECTS_TOLD]
 
 
 def _judge_durable(

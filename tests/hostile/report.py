@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 class Report:
     """Figures of one attack, and what is to be said against them.
 
-    `wrong`: somebody ended, something durable changed, memory grew, the leader changed, all was never well
-    again. `slow`: slower than promised on this machine.
+    `wrong`: somebody ended, a decision raised, something durable changed, memory grew, the leader changed,
+    all was never well again. `slow`: slower than promised on this machine.
     """
 
     name: str

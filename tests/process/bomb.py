@@ -2,6 +2,8 @@
 
 `python bomb.py PLACE start CONFIG`. PLACE is where the unexpected happens once the node has started.
 
+In one request, once each: `describe-cluster`, `envelope` and the others of `OF_A_REQUEST`.
+
 Within the boundary of a connection, once each, so that the next connection finds a node in order:
 `framing`, `codec`, `handshake`, `encoding`. Beyond it: `handler` (whoever a request is handed to), `oserror`
 (the same, with an error that event loops like to swallow), `raft`, `executor` (of effects), `storage`,
@@ -17,14 +19,21 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from kraftd.controller.sessions import BrokerSessions
 from kraftd.net import server
 from kraftd.protocol.framing import FrameReader
 from kraftd.protocol.msgpack_codec import MsgpackCodec
 from kraftd.raft.node import RaftNode
 from kraftd.runtime.applier import Applier
+from kraftd.runtime.committed_fetches import CommittedFetches
 from kraftd.runtime.daemon import Daemon
 from kraftd.runtime.effect_executor import EffectExecutor
+from kraftd.runtime.envelopes import ForwardedClient
+from kraftd.runtime.event_status import EventStatus
+from kraftd.runtime.kafka_apis import KafkaApis
+from kraftd.runtime.log_export import LogExports
 from kraftd.runtime.main import main
+from kraftd.runtime.node_status import NodeStatus
 from kraftd.runtime.request_router import RequestRouter
 from kraftd.storage.log import Log
 
@@ -63,6 +72,16 @@ WITHIN = {
     "handshake": (server, "refusal_of"),
     "encoding": (MsgpackCodec, "encode_response"),
 }
+OF_A_REQUEST = {
+    "describe-cluster": (KafkaApis, "_describe_cluster"),
+    "envelope": (ForwardedClient, "__init__"),
+    "describe-node": (NodeStatus, "describe"),
+    "describe-events": (EventStatus, "describe"),
+    "export": (LogExports, "_small_files"),
+    "chunk": (LogExports, "_reply"),
+    "fetch-committed": (CommittedFetches, "_answer"),
+    "registration": (BrokerSessions, "registered"),
+}
 
 
 def arm(process: Daemon, place: str) -> None:
@@ -71,8 +90,8 @@ def arm(process: Daemon, place: str) -> None:
     if place in BEYOND:
         owner, name = BEYOND[place]
         setattr(owner, name, explode)
-    elif place in WITHIN:
-        owner, name = WITHIN[place]
+    elif place in WITHIN or place in OF_A_REQUEST:
+        owner, name = WITHIN.get(place) or OF_A_REQUEST[place]
         setattr(owner, name, once(getattr(owner, name)))
     match place:
         case "oserror":

@@ -3,16 +3,37 @@
 import contextlib
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cluster import Cluster
+from cluster import Client, Cluster, KafkaClient
 
-from kraftd.protocol.messages import DescribeQuorumRequest
+from kraftd.errors import ErrorCode
+from kraftd.metadata.feature_levels import SUPPORTED
+from kraftd.protocol.kafka_codec import KAFKA
+from kraftd.protocol.messages import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationRequestFeature,
+    BrokerRegistrationRequestListener,
+    DescribeClusterRequest,
+    DescribeEventsRequest,
+    DescribeNodeRequest,
+    DescribeQuorumRequest,
+    EnvelopeRequest,
+    ExportChunkRequest,
+    ExportManifestRequest,
+    FetchCommittedRequest,
+    IncrementalAlterConfigsRequest,
+)
+from kraftd.protocol.principal import ANONYMOUS
+from kraftd.records import names
+from tests.principals import encode_principal
 
 BOMB = Path(__file__).parent / "bomb.py"
 NAME = "ssl.cipher.suites"
+SEGMENT = f"{names.LOG_DIRECTORY}/{0:020}.log"
 Start = Callable[..., Cluster]
 
 
@@ -42,6 +63,60 @@ def test_an_unexpected_exception_ends_the_process(start: Start, place: str) -> N
             client.ask(DescribeQuorumRequest())
     assert node.wait_exit() == 1
     assert "boom" in node.wait_for("fatal")["reason"]
+
+
+def _registration(cluster: Cluster) -> BrokerRegistrationRequest:
+    return BrokerRegistrationRequest(
+        broker_id=7,
+        cluster_id=cluster.cluster_id,
+        incarnation_id=b"incarnation of 7",
+        listeners=(BrokerRegistrationRequestListener("PLAINTEXT", "localhost", 9092),),
+        features=tuple(
+            BrokerRegistrationRequestFeature(each.name, each.min_level, each.max_level) for each in SUPPORTED
+        ),
+        log_dirs=(b"a directory of 7",),
+    )
+
+
+ENVELOPE = EnvelopeRequest(
+    request_data=b"".join(KAFKA.encode_request(1, 1, "a-client", IncrementalAlterConfigsRequest()))[4:],
+    request_principal=encode_principal(ANONYMOUS),
+    client_host_address=bytes((127, 0, 0, 1)),
+)
+IN_A_REQUEST: Mapping[str, tuple[Callable[[Cluster], Any], bool]] = {
+    "describe-cluster": (lambda _: DescribeClusterRequest(endpoint_type=2), True),
+    "envelope": (lambda _: ENVELOPE, True),
+    "registration": (_registration, True),
+    "describe-node": (lambda _: DescribeNodeRequest(), False),
+    "describe-events": (lambda _: DescribeEventsRequest(), False),
+    "export": (lambda _: ExportManifestRequest(), False),
+    "chunk": (lambda _: ExportChunkRequest(name=SEGMENT, max_bytes=100), False),
+    "fetch-committed": (lambda _: FetchCommittedRequest(offset=0, max_bytes=100), False),
+}
+"""By place: the request that comes by there, and whether it comes on Kafka's wire."""
+
+
+@pytest.mark.covers("D-14", "D-17")
+@pytest.mark.parametrize("place", IN_A_REQUEST)
+def test_an_unexpected_exception_in_a_request_costs_that_request(start: Start, place: str) -> None:
+    """The same connection asks once more, and is answered: nobody else noticed anything."""
+    cluster = start(1, command=(sys.executable, str(BOMB), place))
+    node = cluster[1]
+    node.wait_for("leader_changed", where=lambda line: line["leader"] == 1)
+    request_of, is_kafkas = IN_A_REQUEST[place]
+    request = request_of(cluster)
+    with (KafkaClient if is_kafkas else Client)(node.port) as client:
+        if place == "chunk":
+            client.ask(ExportManifestRequest())
+        assert client.ask(request).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert client.ask(request).error_code == ErrorCode.NONE
+    line = node.wait_for("decision_failed")
+    assert (line["kind"], line["error"]) == (request.NAME, "BombError: boom")
+    assert node.count("decision_failed") == 1
+    with node.client() as client:
+        assert client.ask(DescribeEventsRequest()).decision_errors == 1
+    assert node.is_running
+    assert node.stop() == 0
 
 
 @pytest.mark.covers("D-14", "D-17")

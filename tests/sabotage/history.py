@@ -5,14 +5,13 @@ One row a bug that somebody had: its scenario's name, where it was reported, whe
 yet because kraftd does not have the part that it was in (`waits`), or cannot have the bug (`never`). A row
 without any of them is an error, and so is a name that does not exist.
 
-Elections and the log of KRaft are complete; of the other parts, and of other quorums, the starred rows are
-here.
+Elections, the log and the snapshots of KRaft are complete; of the other parts, and of other quorums, the
+starred rows are here, and some more.
 """
 
 from typing import NamedTuple
 
 STORIES = "tests/stories/test_"
-SNAPSHOTS = "snapshots"
 VOTERS = "voters that change at run time"
 TOPICS = "topics and brokers"
 
@@ -109,14 +108,30 @@ LOG = (
     star("vote-file-lost", "Kafka's FileQuorumStateStore", "vote-file-lost", "vote-file-bitflip"),
 )
 
-KRAFT_ELSEWHERE = (
+SNAPSHOTS = (
+    row("refetch-snapshot", "KAFKA-13078", "refetch-snapshot"),
+    row("snapshot-delete-race", "KAFKA-13098", "snapshot-gone-at-start", "snapshot-delete-race"),
     star("snapshot-off-by-one", "KAFKA-14618", "snapshot-off-by-one"),
     star("snapshot-batch-align", "KAFKA-14619", "snapshot-batch-align"),
-    star("snapshot-starvation", "KAFKA-14300", "snapshot-starvation"),
-    row("refetch-snapshot", "KAFKA-13078", "refetch-snapshot"),
+    row("snapshot-large", "KAFKA-14222", "snapshot-large"),
     row("empty-follower", "KAFKA-15076", "empty-follower", "empty-follower-replays-all"),
-    row("fetchsnapshot-validate", "Kafka 23185", "fetchsnapshot-validate"),
+    star("snapshot-starvation", "KAFKA-14300", "snapshot-starvation"),
+    row("snapshot-trigger", "KAFKA-13968", "snapshot-trigger"),
     star("snapshot-over-image", "KAFKA-14894", "snapshot-over-image"),
+    row("snapshot-offset-meta", "Kafka 11386", "snapshot-offset-meta", "restore-at-offset-zero"),
+    row("fetchsnapshot-validate", "Kafka 23185", "fetchsnapshot-validate"),
+    row("snapshot-gc", "KAFKA-12205", "snapshot-gc", "removed-files-are-kept"),
+    row("revert-after-control-batch", "KAFKA-13100", "revert-after-control-batch"),
+    row(
+        "mock-real-parity",
+        "KAFKA-13073",
+        tests=("tests/crash/test_parity.py::test_both_answer_alike",),
+    ),
+    row("bootstrap-format", "KAFKA-14183", "bootstrap-format"),
+)
+
+KRAFT_ELSEWHERE = (
+    row("slow-link-snapshot", "KAFKA-19541", "slow-link-snapshot"),
     star("remove-active", "KAFKA-17608", waits=VOTERS),
     star("voter-history-jump", "KAFKA-17973", waits=VOTERS),
     star("mixed-format", "KAFKA-19489", waits=VOTERS),
@@ -168,6 +183,13 @@ OTHER_QUORUMS = (
     star("restart-double-vote", "PySyncObj 0.3.14", "restart-double-vote"),
     star("reorder", "RaftOS 25", "reorder"),
     star("snapshot-term", "willemt/raft 118", "snapshot-term"),
+    row("compacted-prev-entry", "etcd-io/raft 76f1249", "compacted-prev-entry", "start-of-another-epoch"),
+    row("double-snapshot", "etcd-io/etcd 18055", "double-snapshot"),
+    row("stale-snapshot-write", "Redpanda 9c024b2", "stale-snapshot-write"),
+    row("truncate-keeps-voters", "Redpanda 78c93a4", waits=VOTERS),
+    row("snapshot-resume", "LogCabin 174", "snapshot-resume", "part-counts"),
+    row("corrupt-is-not-empty", "NATS 4410", "corrupt-is-not-empty"),
+    row("snapshot-clears-tail", "scylla 9551", "snapshot-clears-tail"),
     star("stale-vote-response", "Xraft 33", "stale-vote-response"),
     star("vote-erased", "Redpanda 9ff1818", "vote-erased"),
     star("truncate-during-flush", "Redpanda 2327254", "truncate-during-flush"),
@@ -176,7 +198,7 @@ OTHER_QUORUMS = (
     star("state-replace-window", "ClickHouse 111454", "state-replace-window"),
 )
 
-COMPLETE = (ELECTIONS, LOG)
+COMPLETE = (ELECTIONS, LOG, SNAPSHOTS)
 """The parts of KRaft's history of which every row is here."""
 
-ROWS = (*ELECTIONS, *LOG, *KRAFT_ELSEWHERE, *OTHER_QUORUMS)
+ROWS = (*ELECTIONS, *LOG, *SNAPSHOTS, *KRAFT_ELSEWHERE, *OTHER_QUORUMS)

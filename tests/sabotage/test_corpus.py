@@ -13,7 +13,7 @@ import pytest
 from tests.sabotage import detectors, run
 from tests.sabotage.corpus import MUTANTS
 from tests.sabotage.detectors import DETECTORS, Detector, NotSoundError
-from tests.sabotage.history import ELECTIONS, LOG, ROWS, Row
+from tests.sabotage.history import COMPLETE, ROWS, Row
 from tests.sabotage.mutant import RAN, MisfitError, Mutant, changed, mutant
 
 ROOT = Path(__file__).parents[2]
@@ -82,8 +82,8 @@ def test_every_bug_of_history_is_played_or_says_what_it_waits_for(one: Row) -> N
         assert one.mutants
 
 
-def test_the_history_of_elections_and_of_the_log_is_complete() -> None:
-    assert (len(ELECTIONS), len(LOG)) == (25, 27)
+def test_the_history_of_elections_of_the_log_and_of_snapshots_is_complete() -> None:
+    assert [len(rows) for rows in COMPLETE] == [25, 27, 15]
     starred = [one for one in ROWS if one.starred]
     assert sum(bool(one.mutants) for one in starred) >= 45
 

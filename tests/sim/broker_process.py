@@ -327,10 +327,20 @@ class SimBroker:
             self._take(data)
             self._fetch()
             return
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._has_lost_snapshots(data):
+            self._later(FETCH_AGAIN_US, self._fetch)
+            return
         if data.error_code == ErrorCode.INVALID_REQUEST or data.error_code not in _REFUSALS:
             raise Violation(f"FetchesAreServed: a broker is told error {data.error_code} of the partition")
         self._seek()
         self._later(FETCH_AGAIN_US, self._fetch)
+
+    def _has_lost_snapshots(self, data: m.FetchResponsePartitionData) -> bool:
+        """Whether the leader's disk took all that leads to its log. It makes another snapshot at its next
+        record; that this comes is judged by `EveryLiveBrokerIsBack`.
+        """
+        node = self.world.nodes.get(data.current_leader.leader_id)
+        return node is not None and node.parts is not None and node.parts.raft_node.log.lacks_snapshot
 
     def _hear_of(self, leader: Any) -> None:
         """A response says who leads, if anybody does."""

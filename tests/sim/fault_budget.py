@@ -27,6 +27,7 @@ import msgspec
 from kraftd.audit.invariants import NodeView, Violation
 from kraftd.errors import MalformedError
 from kraftd.records import meta_properties, names
+from kraftd.storage.log import Log
 from kraftd.storage.sidecar import SLOT_BYTES, SidecarState, decode_slot
 from kraftd.types import NO_NODE, NodeId, Offset, PeerIdentity, Uuid
 
@@ -88,6 +89,11 @@ class Forgotten(msgspec.Struct):
     """What was committed when it happened: an offset, and the digest of a log up to there."""
     is_known: bool = False
     """Whether the node has said since that it is not whole."""
+
+
+def has_unread(log: Log) -> bool:
+    """Whether a start took a segment that nobody has read since."""
+    return any(segment.is_unread for segment in log._segments)
 
 
 class FaultBudget:
@@ -228,7 +234,13 @@ class FaultBudget:
             return False
         harm = wound.harm
         # What a whole snapshot of its own stands for is no loss (D-23): it says so, and counts.
-        is_covered = node.directory is not None and bool(node.directory.report.notes) and not harm.votes
+        # Or it lies in a segment that the start took unread: the check behind the start meets it, and at the
+        # end of the seed all is read (`AllIsRead`).
+        is_covered = (
+            node.directory is not None
+            and not harm.votes
+            and (bool(node.directory.report.notes) or has_unread(node.directory.log))
+        )
         if wound.certain and not wound.was_noticed and not is_covered:
             raise Violation(f"DamageIsNoticed: {node.id} counts itself as whole after {harm}")
         if harm.identity:

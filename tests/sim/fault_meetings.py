@@ -43,7 +43,7 @@ class SlowFlushesAndElection(Fault):
     """
 
     name = "slow flushes and an election"
-    mean_s = 8
+    mean_s = 5
     on_part = OFTEN
 
     def apply(self, world: "World") -> bool:

@@ -1,14 +1,17 @@
 """What goes wrong with snapshots: on the disks of nodes that are down, and while one is downloaded.
 
 A damaged snapshot is to cost nothing: the one before it or the log does as well. So one is damaged only where
-that is so; who else may lose what it acknowledged is for `fault_disks`.
+that is so; and what a snapshot stands for only while that is sound. Who may lose what it acknowledged is for
+`fault_disks`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from kraftd.raft import Retention
+from kraftd.raft.events import CutRequested
 from kraftd.records import names
 from kraftd.storage import Access
 from tests.sim.fault_base import MS, Fault, S, any_of, down_us, later, may_go_down
@@ -24,6 +27,11 @@ LOOK_US = 20 * MS
 NEWEST_PART = 0.7
 PATIENCE = 400
 """How often somebody looks whether a download is under way."""
+NOTHING_OLD = Retention(0, 0)
+RACES = 40
+"""How often much is written while a cleaner races with a download."""
+NAMING = ("rename", "sync_directory", "unlink")
+"""The calls that give a file its name, or take it."""
 
 
 @contextmanager
@@ -42,6 +50,8 @@ class SnapshotDamage(Fault):
     def apply(self, world: "World") -> bool:
         node = any_of(world, lambda node: node.directory is not None and may_go_down(world, node))
         if node is None or node.directory is None or node.id in world.fault_budget.wounds:
+            return False
+        if _needs_its_snapshots(world, node):
             return False
         infos, hurt = node.directory.snapshots.infos, world.snapshots.hurt
         sound = [info.id for info in infos if (node.id, names.snapshot_name(info.id)) not in hurt]
@@ -122,6 +132,67 @@ class PartLeftOver(SnapshotDamage):
             node.fs.sync_everything()
 
 
+def _needs_its_snapshots(world: "World", node: "SimNode") -> bool:
+    """Whether a segment is damaged that one of them stands for."""
+    hurt = (name for node_id, name in world.snapshots.hurt if node_id == node.id)
+    return any(name.endswith(names.LOG) and node.fs.exists(LOG_PATH / name) for name in hurt)
+
+
+class CoveredSegmentDamage(Fault):
+    """What is wholly below a snapshot changes on the disk of a node that is down for a moment.
+
+    It costs nothing: no node may take it for a loss, and none may give it to others.
+    """
+
+    mean_s = 12
+    kind: ClassVar[str]
+
+    def apply(self, world: "World") -> bool:
+        node = any_of(world, lambda node: node.directory is not None and may_go_down(world, node))
+        if node is None or node.directory is None or node.id in world.fault_budget.wounds:
+            return False
+        covered = [path for path in _covered(world, node) if node.fs.durable_content(path)]
+        if not covered:
+            return False
+        path = covered[int(world.random.random() * len(covered))]
+        position = int(world.random.random() * len(node.fs.durable_content(path)))
+        if node.fs.is_dirty(path, position):
+            return False
+        node.crash(down_us=down_us(world))
+        world.snapshots.hurt.add((node.id, path.name))
+        node.fs.damage(path, self.kind, position, world.random)
+        world.tell(node.id, "damaged", file=path.name, how=self.name)
+        return True
+
+
+def _covered(world: "World", node: "SimNode") -> list[Path]:
+    """The segments that end where a sound snapshot does, or before, and were flushed."""
+    assert node.directory is not None
+    log, hurt = node.directory.log, world.snapshots.hurt
+    sound = [
+        info.id.offset
+        for info in node.directory.snapshots.infos
+        if (node.id, names.snapshot_name(info.id)) not in hurt
+    ]
+    end_offset = min(max(sound, default=0), log.flushed_offset)
+    bases = [base_offset for base_offset, _, _ in log.segment_files[1:]]
+    return [path for (_, path, _), end in zip(log.segment_files, bases, strict=False) if end <= end_offset]
+
+
+class CoveredBitRot(CoveredSegmentDamage):
+    """A bit flips."""
+
+    name = "bit rot below a snapshot"
+    kind = "bit_flip"
+
+
+class CoveredBadSector(CoveredSegmentDamage):
+    """A sector cannot be read any more."""
+
+    name = "bad sector below a snapshot"
+    kind = "unreadable"
+
+
 class DuringDownload(Fault):
     """Something happens while a replica downloads a snapshot."""
 
@@ -182,26 +253,110 @@ class CrashInInstall(DuringDownload):
     def meet(self, world: "World", node: "SimNode") -> None:
         if node.disk_fault is not None or not may_go_down(world, node):
             return
-        calls = int(world.random.random() * 12)
-        power = world.random.random() < 0.5
+        _crash_in(world, node, self.name, _names_a_file, calls=int(world.random.random() * 12))
 
-        def crash(operation: str, path: Path, size_bytes: int) -> int | None:
-            nonlocal calls
-            del size_bytes
-            if operation in ("rename", "sync_directory", "unlink") and path.name != names.QUORUM_STATE:
-                calls -= 1
-                if calls < 0:
-                    node.disk_fault = None
-                    world.statistics[f"crashed: {self.name}"] += 1
-                    raise CrashedHere(power=power)
-            return None
 
-        def release() -> None:
-            if node.disk_fault is crash:
+class CleanerRaces(DuringDownload):
+    """Nothing old may stay for a while, and much is written: what is downloaded is always older than that."""
+
+    name = "cleaner races with a download"
+
+    def meet(self, world: "World", node: "SimNode") -> None:
+        del node
+        rounds = RACES
+
+        def race() -> None:
+            nonlocal rounds
+            for each in world.nodes.values():
+                if each.parts is not None:
+                    each.parts.log_cleaner._retention = NOTHING_OLD
+                if each.is_leader:
+                    world.loader.burst(each.id)
+            rounds -= 1
+            if rounds:
+                later(world, 200 * MS, race)
+
+        race()
+
+
+class CrashInFreeze(Fault):
+    """The process, or the power, ends in one of the calls after which a snapshot counts."""
+
+    name = "crash in a freeze"
+
+    def apply(self, world: "World") -> bool:
+        node = any_of(world, lambda node: node.is_up and node.disk_fault is None)
+        if node is None or not may_go_down(world, node):
+            return False
+
+        _crash_in(world, node, self.name, _freezes(), calls=int(world.random.random() * 4))
+        return True
+
+
+class CrashInCut(Fault):
+    """The process, or the power, ends in one of the calls that let a log begin later."""
+
+    name = "crash in a cut"
+
+    def apply(self, world: "World") -> bool:
+        node = any_of(world, lambda node: node.disk_fault is None and _may_be_cut(node))
+        if node is None or node.parts is None or node.loop is None or not may_go_down(world, node):
+            return False
+        assert node.directory is not None
+        infos = node.directory.snapshots.infos[1:]
+        start = infos[int(world.random.random() * len(infos))].id
+
+        _crash_in(world, node, self.name, _names_a_file, calls=int(world.random.random() * 10))
+        node.loop.arrive(node.parts.driver.deliver, CutRequested(start))
+        return True
+
+
+def _may_be_cut(node: "SimNode") -> bool:
+    return node.parts is not None and node.directory is not None and len(node.directory.snapshots.infos) > 1
+
+
+def _names_a_file(operation: str, path: Path) -> bool:
+    return operation in NAMING and path.name != names.QUORUM_STATE
+
+
+def _freezes() -> Callable[[str, Path], bool]:
+    """What tells the calls that make a snapshot count from all others."""
+    is_named = False
+
+    def freezes(operation: str, path: Path) -> bool:
+        nonlocal is_named
+        was_named = is_named
+        is_named = operation == "rename" and names.parse_snapshot_name(path.name) is not None
+        if operation == "sync_directory":
+            return was_named
+        return is_named or (operation in ("fchmod", "fsync") and path.suffix == names.PART)
+
+    return freezes
+
+
+def _crash_in(
+    world: "World", node: "SimNode", name: str, is_meant: Callable[[str, Path], bool], *, calls: int
+) -> None:
+    """Let the process, or the power, end in one of the calls that are meant, after so many of them."""
+    power = world.random.random() < 0.5
+
+    def crash(operation: str, path: Path, size_bytes: int) -> int | None:
+        nonlocal calls
+        del size_bytes
+        if is_meant(operation, path):
+            calls -= 1
+            if calls < 0:
                 node.disk_fault = None
+                world.statistics[f"crashed: {name}"] += 1
+                raise CrashedHere(power=power)
+        return None
 
-        node.disk_fault = crash
-        world.at(10 * S, release)
+    def release() -> None:
+        if node.disk_fault is crash:
+            node.disk_fault = None
+
+    node.disk_fault = crash
+    world.at(10 * S, release)
 
 
 SNAPSHOT_FAULTS: tuple[type[Fault], ...] = (
@@ -210,7 +365,12 @@ SNAPSHOT_FAULTS: tuple[type[Fault], ...] = (
     SnapshotUnreadable,
     SnapshotLost,
     PartLeftOver,
+    CoveredBitRot,
+    CoveredBadSector,
     LeaderChangesDuringDownload,
     SlowSnapshotLink,
     CrashInInstall,
+    CleanerRaces,
+    CrashInFreeze,
+    CrashInCut,
 )

@@ -40,6 +40,7 @@ from kraftd.raft.effects import (
 from kraftd.raft.epoch_states import Candidate, Leader
 from kraftd.raft.events import Event, ShutdownRequested
 from kraftd.raft.node import RaftNode
+from kraftd.raft.retention import LeasedSnapshots
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.committed import CommittedBatch
@@ -48,8 +49,9 @@ from kraftd.runtime.config import Config, LogLimits
 from kraftd.runtime.controller_server import ControllerServer, Environment
 from kraftd.runtime.driver import TimedTurnTask
 from kraftd.runtime.effect_executor import EffectExecutor
+from kraftd.runtime.log_cleaner import LogCleaner
 from kraftd.runtime.snapshot_loader import SnapshotRestore
-from kraftd.storage import LogConfig, NodeDirectory, StorageFailure, format_directory
+from kraftd.storage import DamagedReadError, LogConfig, NodeDirectory, StorageFailure, format_directory
 from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import Election, Epoch, NodeId, Now, Offset, OffsetAndEpoch, Uuid
 from tests.sim.durable import DurableLog
@@ -77,6 +79,7 @@ MANY_RECORDS = f"a batch of {MANY} records by a leader"
 WHILE_FLUSHING = "an append while a flush runs"
 WITH_UNFLUSHED_END = "an election won with an unflushed end"
 INSIDE_A_PLAN = "a leader gone in the middle of a plan"
+WRITTEN = "snapshots written"
 INSTALLED = "snapshots installed"
 CLEANED = "logs cut at a snapshot"
 
@@ -91,6 +94,9 @@ _NO_CHECKS: tuple[tuple[()], tuple[()]] = ((), ())
 
 DEFECTS = frozenset({"decision_failed", "timer_failed"})
 """What is logged of code that raised where the process goes on: here it ends the run."""
+
+COVERED = "damage_below_snapshot"
+"""What is logged of damage that costs nothing."""
 
 SYNCS = frozenset({"fsync", "fdatasync", "sync_directory"})
 """Calls to the disk that take time."""
@@ -127,6 +133,8 @@ class SimLog:
 
     def warning(self, event: str, **fields: object) -> None:
         self.info(event, **fields)
+        if event == COVERED:
+            self._node.world.statistics[f"told: {COVERED}"] += 1
         if event in DEFECTS:
             text = f"NoDecisionRaises: node {self._node.id}: {fields}"
             self._node.world.fail(self._node.id, Violation(text))
@@ -353,6 +361,7 @@ class SimNode:
             self._charge_disk()
         self._has_holes = bool(directory.damage)
         world.snapshots.on_opened(self)
+        world.disks.on_opened(self)
         world.snapshots.on_start(self)
         self._durable = DurableLog(self.fs, DATA_PATH, directory.log.start_offset)
         self.look_at_disk(self._marks_of(directory))
@@ -409,6 +418,7 @@ class SimNode:
                 world.shape.snapshot_bytes,
                 world.shape.snapshot_interval_ms,
                 world.shape.retention_bytes,
+                world.shape.retention_ms,
             ),
             idle_interval_ms=world.shape.idle_interval_ms,
             request_timeout_ms=world.shape.controller_timeout_ms,
@@ -548,10 +558,18 @@ class SimNode:
             finally:
                 self._in_thread = False
             if isinstance(ended, SnapshotInfo) and self.directory is not None:
-                self.world.snapshots.on_written(self, ended)
+                self.world.snapshots.on_named(self, ended)
+                if self._writes(ended.id):
+                    self.world.statistics[WRITTEN] += 1
+                    self.world.disks.on_written(self, ended)
             return ended
 
         return end, self._fsync_us()
+
+    def _writes(self, snapshot_id: OffsetAndEpoch) -> bool:
+        """Whether that is the snapshot which it writes itself, and none that it downloads."""
+        write = self.parts.snapshotter._write if self.parts is not None else None
+        return write is not None and write.point.id == snapshot_id
 
     def _fsync_us(self) -> int:
         part = self.random.random()
@@ -720,8 +738,11 @@ class SimNode:
                 self.world.auditor.forget(view)
                 handler(effect)
                 return
+            # From here on what lies above may be gone, also if this fails.
             if kind is Truncate:
-                self._durable.truncate(effect.end_offset)  # from here on it may be gone, also if this fails
+                self._durable.truncate(effect.end_offset)
+            elif kind is InstallSnapshot:
+                self._durable.truncate(effect.id.offset)
             checked(effect)
 
         return checked_unless_holed if kind in (Commit, Truncate, InstallSnapshot) else checked
@@ -796,7 +817,8 @@ class SimNode:
         del marks[: bisect_left(marks, cut.start.offset, key=lambda mark: mark.end_offset)]
         self._durable.look_at_files()
         self.world.statistics[CLEANED] += 1
-        self.world.snapshots.on_start(self)
+        self.world.snapshots.on_cut(self)
+        self.world.disks.on_cut(self, self.clock.now())
 
     def _durable_end(self, directory: NodeDirectory) -> Offset:
         """How much of the log would survive; of one with holes, what the node says."""
@@ -817,7 +839,7 @@ class SimNode:
         note = self.world.ledger.note
         while offset < log.end_offset:
             written = []
-            for view in scan(log.read(offset, 1 << 20)):
+            for view in self._batches_at(directory, offset):
                 digest = digest_of(view, digest)
                 note(digest, view)  # a process may have ended before it knew that it had appended this
                 marks.append(Mark(view.end_offset, view.epoch, digest))
@@ -826,6 +848,16 @@ class SimNode:
             self._durable.append(written)
         self._durable.look_at_files()
         return marks
+
+    def _batches_at(self, directory: NodeDirectory, offset: Offset) -> list[BatchView]:
+        """Batches of the opened log; what was committed, where the disk has lost what a snapshot holds."""
+        try:
+            return list(scan(directory.log.read(offset, 1 << 20)))
+        except DamagedReadError:
+            newest = directory.snapshots.newest
+            if newest is None or offset >= newest.id.offset:
+                raise
+            return [next(self.world.ledger.batches(offset, newest.id.offset))]
 
     def persisted(self, effect: PersistElection) -> None:
         """The election file was written."""
@@ -869,9 +901,9 @@ class WorkingRestore:
         self._restore, self._loop, self._record_us = restore, loop, record_us
         self.finish = restore.finish
 
-    def add(self, values: Sequence[bytes]) -> None:
+    def add(self, values: Sequence[bytes], where: str) -> None:
         self._loop.block_us(self._record_us * len(values))
-        self._restore.add(values)
+        self._restore.add(values, where)
 
 
 class WatchedMachine:
@@ -910,6 +942,17 @@ class WatchedServer(ControllerServer):
         tasks = (self.server, self.apis, self.applier, self.store, self.guard, self.snapshotter)
         self.deadlines = [task.wake_at_ms for task in tasks if isinstance(task, TimedTurnTask)]
         self.is_running = True
+
+    def _make_log_cleaner(self) -> LogCleaner:
+        cleaner, node = super()._make_log_cleaner(), self._node
+        choose = cleaner._choose
+
+        def watched_choose(now: Now, leased: LeasedSnapshots) -> OffsetAndEpoch | None:
+            node.world.disks.on_look(node, now)
+            return choose(now, leased)
+
+        cleaner._choose = watched_choose  # type: ignore[method-assign]
+        return cleaner
 
     def make_executor(self) -> EffectExecutor:
         return WatchedExecutor(

@@ -21,13 +21,32 @@ import msgspec
 
 from tests import commands
 from tests.sim.brokers import GOES_AND_COMES
-from tests.sim.node import INSIDE_A_PLAN, MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_END
+from tests.sim.node import (
+    CLEANED,
+    INSIDE_A_PLAN,
+    INSTALLED,
+    MANY_RECORDS,
+    WHILE_FLUSHING,
+    WITH_UNFLUSHED_END,
+    WRITTEN,
+)
 from tests.sim.shrink import shrink
+from tests.sim.snapshots import STARTED
 from tests.sim.world import BROKERS, Options, World, no_collection
 
 REPORT_S = 60.0
 
-SHARES = (WITH_UNFLUSHED_END, MANY_RECORDS, WHILE_FLUSHING, GOES_AND_COMES, INSIDE_A_PLAN)
+SHARES = (
+    WITH_UNFLUSHED_END,
+    MANY_RECORDS,
+    WHILE_FLUSHING,
+    GOES_AND_COMES,
+    INSIDE_A_PLAN,
+    WRITTEN,
+    STARTED,
+    INSTALLED,
+    CLEANED,
+)
 """What a good part of all seeds should see."""
 
 LINES = 400

@@ -5,6 +5,8 @@
 part of a file, and whatever has the name of a snapshot is whole, whatever the power cut left.
 *RestartIsBounded*: a process applies no batch that a snapshot of its own stands for.
 *StartIsCovered*: a log begins at offset 0, or at one that a snapshot beside it reaches.
+*NothingNeededIsCleaned*: no log is cut behind a snapshot that a voter downloads from there; for observers see
+`disk_bound`.
 
 The judge folds what was committed itself, from the ledger of the cluster; that the logs agree is another's
 to judge (`kraftd.audit.agreement`).
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from tests.sim.node import SimNode
 
 LOG_PATH = DATA_PATH / names.LOG_DIRECTORY
-WRITTEN = "snapshots"
 STARTED = "starts from a snapshot"
 BESIDE_ANOTHER = "snapshots that another node has, too"
 
@@ -41,17 +42,17 @@ class SnapshotJudge:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.hurt: set[tuple[NodeId, str]] = set()
-        """Files that were damaged, by node and name."""
+        """Files that were damaged, by node and name: snapshots, and segments that one stands for."""
         self._digests: dict[OffsetAndEpoch, bytes] = {}
         self._whole: set[tuple[OffsetAndEpoch, bytes]] = set()
         """Files that were folded once, by their digest."""
         self._folded: tuple[Offset, int, MetadataImage] = (0, 0, EMPTY)
         """Up to where the log was folded last, the timestamp there, and what came out."""
 
-    def on_written(self, node: "SimNode", info: SnapshotInfo) -> None:
-        """A snapshot has its name."""
+    def on_named(self, node: "SimNode", info: SnapshotInfo) -> None:
+        """A snapshot has its name: it was written here, or downloaded."""
         with _reading(node):
-            self._look_at_written(node, info)
+            self._look_at_named(node, info)
 
     def on_opened(self, node: "SimNode") -> None:
         """A process has opened its directory."""
@@ -65,6 +66,17 @@ class SnapshotJudge:
         if start_offset and not any(info.id.offset >= start_offset for info in infos):
             raise Violation(f"StartIsCovered: node {node.id} begins at {start_offset}, and has {infos}")
 
+    def on_cut(self, node: "SimNode") -> None:
+        """A log was cut, by the snapshots that are downloaded now."""
+        assert node.parts is not None
+        leased = node.parts.raft_node.leased_snapshots(node.clock.now().mono_ms)
+        cut = sorted(each for each in leased.voters if each.offset < node.start_offset)
+        if cut:
+            raise Violation(
+                f"NothingNeededIsCleaned: node {node.id} begins at {node.start_offset}, leased: {cut}"
+            )
+        self.on_start(node)
+
     def on_applied_first(self, node: "SimNode", offset: Offset) -> None:
         """A process has applied something for the first time, up to there."""
         assert node.directory is not None
@@ -77,9 +89,8 @@ class SnapshotJudge:
         if offset < bound:
             raise Violation(f"RestartIsBounded: node {node.id} applies up to {offset}, and has {bound}")
 
-    def _look_at_written(self, node: "SimNode", info: SnapshotInfo) -> None:
+    def _look_at_named(self, node: "SimNode", info: SnapshotInfo) -> None:
         data = node.fs.content(LOG_PATH / names.snapshot_name(info.id))
-        node.world.statistics[WRITTEN] += 1
         known, digest = self._digests.get(info.id), blake2b(data).digest()
         if known is not None:
             node.world.statistics[BESIDE_ANOTHER] += 1

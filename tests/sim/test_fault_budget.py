@@ -1,12 +1,15 @@
 """The fault budget tells what may be broken from what may not; it and the verdict see what is wrong."""
 
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from kraftd.audit.invariants import Violation
 from kraftd.audit.linearizability import Operation
-from kraftd.types import Election
+from kraftd.raft.rejoin import Rejoin
+from kraftd.types import Election, Epoch, Offset
+from tests.firing import fires
 from tests.sim.fault_budget import WIPED, Harm, Judgement
 from tests.sim.fault_disks import Backup, RestoredBackup
 from tests.sim.fault_machines import Kill, Pause, Resume
@@ -16,9 +19,12 @@ from tests.sim.node import SimNode
 from tests.sim.verdict import judge
 from tests.sim.world import Options, World
 
+ROOT = Path(__file__).parents[2]
 S = 1_000_000
 NOTICED = Harm(noticed=True)
 WIPE = Harm(identity=True, peers=True, start_counter=WIPED)
+LATER = 1_000
+"""So many epochs later nobody's vote matters any more."""
 QUIET = (("voters", 3), ("observers", 0), ("clients", 2), ("resign_part", 0.0), ("latency_us", (100, 2_000)))
 
 
@@ -41,9 +47,9 @@ def begin(world: World) -> World:
     return world
 
 
-def world_at_work(seconds: int = 5) -> World:
+def world_at_work(seconds: int = 5, *changes: tuple[str, int]) -> World:
     """Three voters who know each other and have something to lose."""
-    world = begin(World(7, Options(faults=False, changes=QUIET)))
+    world = begin(World(7, Options(faults=False, changes=(*QUIET, *changes))))
     assert world.run_until(lambda: world.acknowledged >= 3, 30 * S)
     world.run_for(seconds * S)
     return world
@@ -153,7 +159,7 @@ def test_a_member_that_doubts_a_sound_disk_is_found_out() -> None:
     world = world_at_work()
     node = voter(world, leads=False)
     node.view().is_whole = False
-    with pytest.raises(Violation, match="SoundDisksAreBelieved"):
+    with fires("SoundDisksAreBelieved"):
         world.fault_budget.look(node)
 
 
@@ -163,8 +169,27 @@ def test_a_member_that_believes_a_damaged_disk_is_found_out() -> None:
     node.crash()
     world.fault_budget.note(node, NOTICED)  # and then nothing is done to it
     node.start()
-    with pytest.raises(Violation, match="DamageIsNoticed"):
+    with fires("DamageIsNoticed"):
         world.run_for(3 * S)
+
+
+def test_who_counts_again_and_lacks_what_was_committed_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wiped voter believes itself whole with the first records that it is given."""
+    world = world_at_work(20, ("fetch_bytes", 300))
+    try_soundly = Rejoin.try_complete
+
+    def try_early(rejoin: Rejoin, epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
+        reached = min(high_watermark, flushed_offset) or -1
+        return try_soundly(rejoin, epoch + LATER, reached, flushed_offset)
+
+    monkeypatch.setattr(Rejoin, "try_complete", try_early)
+    node = voter(world, leads=False)
+    node.crash()
+    world.fault_budget.note(node, WIPE)
+    node.wipe()
+    node.start()
+    with fires("WhoCountsAgainHoldsWhatWasCommitted", f"{node.id} is whole with "):
+        world.run_for(10 * S)
 
 
 def test_an_old_copy_that_nobody_met_is_not_started_too_often() -> None:
@@ -189,12 +214,18 @@ def stay_cut_off(world: World) -> None:
     world.calm = lambda: [world.network.cut(1, n) for n in (2, 3)] and world.network.cut(2, 3)  # type: ignore[method-assign]
 
 
+def leave_one_behind(world: World) -> None:
+    behind = voter(world, leads=False).id
+    world.calm = lambda: [world.network.cut(behind, n) for n in world.node_ids if n != behind]  # type: ignore[func-returns-value, method-assign]
+
+
 def lose_a_write(world: World) -> None:
     world.history.append(Operation(9, "key.0", "write", "never written", 1, 2, "ok"))
 
 
 def refuse_what_is_there(world: World) -> None:
-    old = next(o for o in world.history if o.kind == "write" and o.outcome == "ok")
+    read = {o.value for o in world.history if o.kind == "read"}
+    old = next(o for o in world.history if o.kind == "write" and o.outcome == "ok" and o.value not in read)
     world.history[world.history.index(old)] = Operation(9, old.key, "write", old.value, 1, 2, "failed")
 
 
@@ -208,14 +239,15 @@ def response_from_the_past(world: World) -> None:
     [
         (stay_cut_off, "Liveness"),
         (lose_a_write, "NothingAcknowledgedIsLost"),
-        (refuse_what_is_there, "WhatWasRefusedIsNotThere|Linearizability"),
+        (refuse_what_is_there, "WhatWasRefusedIsNotThere"),
         (response_from_the_past, "Linearizability"),
+        (leave_one_behind, "Convergence"),
     ],
 )
 def test_the_verdict_sees_what_is_wrong(wrong: Callable[[World], None], broken: str) -> None:
     world = world_at_work(20)
     wrong(world)
-    with pytest.raises(Violation, match=broken):
+    with fires(broken):
         judge(world)
 
 
@@ -225,6 +257,13 @@ def test_a_sound_world_is_acquitted() -> None:
 
 def test_there_are_enough_kinds_of_fault_and_each_has_its_name() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 40
+
+
+@pytest.mark.parametrize("page", ["CHANGELOG.md", "docs/promises.md"])
+def test_the_pages_tell_how_many_kinds_of_fault_there_are(page: str) -> None:
+    told = re.search(r"(\d+) kinds of fault of nodes", (ROOT / page).read_text(encoding="utf-8"))
+    assert told is not None
+    assert int(told[1]) == len(FAULTS)
 
 
 @pytest.mark.slow

@@ -4,20 +4,36 @@ import os
 
 import pytest
 
-from tests.sim.branches import excused, unreached
+from tests.sim.branches import excused, unreached_at_last
 from tests.sim.faults import FAULTS
 from tests.sim.node import MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_END
-from tests.sim.run import explain, run_many
+from tests.sim.run import explain, run_many, run_seed
 from tests.sim.world import Options
 
 COVERED = range(1, 137)
 """These are run under `coverage`, which takes three times as long."""
 SEEDS = 114
 FIRST = COVERED.stop
-COUNTING = 0.7
-"""Half of the clusters have five or seven voters, and some end as soon as they begin: both write less."""
+COUNTING = 0.6
+"""Half of the clusters have five or seven voters, and some end as soon as they begin: both write less. Of
+many seeds 74 % count; of 114 that is 60 % or more but once in a thousand times."""
 WANTED = {WITH_UNFLUSHED_END: 0.1, MANY_RECORDS: 0.5, WHILE_FLUSHING: 0.5}
 """In how many seeds a slow disk meets an election, and load a flush."""
+
+
+FOUND = {
+    114: "a log that is cut behind what a slow replica is still to reach",
+    473: "a crash while a snapshot takes the place of a longer log that was not committed",
+    1327: "a leader whose voters load a snapshot for longer than the check-quorum span",
+    1741: "a fetch of an observer that is answered after the snapshot took the place of the log",
+}
+"""Seeds beyond those that once failed, and what is in them."""
+
+
+@pytest.mark.parametrize("seed", FOUND, ids=str)
+def test_a_seed_that_once_failed(seed: int) -> None:
+    result = run_seed(seed)
+    assert result.violation is None, FOUND[seed]
 
 
 @pytest.mark.slow
@@ -41,5 +57,6 @@ def test_the_other_seeds() -> None:
 @pytest.mark.timeout(1_500)
 def test_the_first_seeds_reach_every_branch_or_it_is_excused() -> None:
     excuses = excused()
-    missed = [branch for branch in unreached(COVERED, os.cpu_count() or 1) if branch.name not in excuses]
+    found = unreached_at_last(COVERED, os.cpu_count() or 1)
+    missed = [branch for branch in found if branch.name not in excuses]
     assert not missed, "\n".join(map(str, missed))

@@ -3,8 +3,19 @@
 import pytest
 
 from tests.sim.fault_base import MS, Fault, S
-from tests.sim.fault_disks import LostDisk
-from tests.sim.fault_snapshots import SNAPSHOT_FAULTS, DuringDownload, SnapshotDamage
+from tests.sim.fault_disks import FailingSnapshots, LostDisk
+from tests.sim.fault_snapshots import (
+    LOG_PATH,
+    SNAPSHOT_FAULTS,
+    CoveredBadSector,
+    CoveredBitRot,
+    CoveredSegmentDamage,
+    CrashInCut,
+    CrashInFreeze,
+    CrashInInstall,
+    DuringDownload,
+    SnapshotDamage,
+)
 from tests.sim.world import Options, World
 
 SHAPE = (
@@ -19,8 +30,8 @@ SHAPE = (
 HAPPENED = "happened"
 
 
-def world_of(seed: int) -> World:
-    return World(seed, Options(faults=False, changes=SHAPE, events=5_000))
+def world_of(seed: int, *changes: tuple[str, int]) -> World:
+    return World(seed, Options(faults=False, changes=(*SHAPE, *changes), events=5_000))
 
 
 def repeat(world: World, fault: Fault, pause_us: int) -> None:
@@ -40,6 +51,21 @@ def test_a_snapshot_that_is_damaged_costs_nothing(kind: type[SnapshotDamage]) ->
     assert world.statistics[HAPPENED] == 1
 
 
+@pytest.mark.covers("D-22", "D-23")
+@pytest.mark.parametrize("kind", [CoveredBitRot, CoveredBadSector])
+@pytest.mark.parametrize("seed", [4, 5])
+def test_what_is_damaged_below_a_snapshot_costs_nothing_and_goes(
+    kind: type[CoveredSegmentDamage], seed: int
+) -> None:
+    world = world_of(seed, ("segment_bytes", 2_000))
+    world.at(10 * S, lambda: repeat(world, kind(), 500 * MS))
+    world.run()
+    assert world.statistics[HAPPENED] == 1
+    ((node_id, name),) = world.snapshots.hurt
+    assert not world.nodes[node_id].fs.exists(LOG_PATH / name)
+    assert world.nodes[node_id].start_offset > 0
+
+
 @pytest.mark.covers("D-21", "SNAP-08")
 @pytest.mark.parametrize("kind", [kind for kind in SNAPSHOT_FAULTS if issubclass(kind, DuringDownload)])
 def test_what_happens_to_a_download_only_delays_it(kind: type[DuringDownload]) -> None:
@@ -48,4 +74,26 @@ def test_what_happens_to_a_download_only_delays_it(kind: type[DuringDownload]) -
     world.at(10 * S, lambda: repeat(world, kind(), 500 * MS))
     world.run()
     assert world.statistics[f"met: {kind.name}"] == 1
+    assert world.statistics[f"crashed: {kind.name}"] == (kind is CrashInInstall)
     assert any(node.start_offset for node in world.nodes.values()), "who lost its log has a snapshot for it"
+
+
+@pytest.mark.covers("D-20", "D-22", "SNAP-24")
+@pytest.mark.parametrize("kind", [CrashInFreeze, CrashInCut])
+@pytest.mark.parametrize("calls", range(4))
+def test_a_crash_while_a_snapshot_comes_to_count_or_a_log_is_cut_costs_nothing(
+    kind: type[Fault], calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of(4 + calls)
+    world.at(10 * S, lambda: repeat(world, kind(), 500 * MS))
+    world.run()
+    assert world.statistics[f"crashed: {kind.name}"] == 1
+
+
+@pytest.mark.covers("D-20")
+def test_a_disk_without_room_for_snapshots_costs_those_alone() -> None:
+    world = world_of(4)
+    for number in range(5, 40):
+        world.at(number * S, lambda: FailingSnapshots().apply(world))
+    world.run()
+    assert world.statistics[f"failed: {FailingSnapshots.name}"] >= 1

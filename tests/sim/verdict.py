@@ -12,7 +12,7 @@ Entered by `judge`, at the end of a seed's part with faults. In order:
    elected, and no read or write is refused.
 4. *Without some.* In a part of the seeds, a few voters that are no majority, or an observer, are dead or cut
    off and do not come back: the others go on.
-5. *Convergence.* The clients are silent; all logs become equal.
+5. *Convergence.* The clients are silent; all logs become equal, and no node has left a segment unread.
 6. *The history.* It is linearizable; nothing acknowledged is missing from the log; nothing is there that was
    refused.
 
@@ -85,6 +85,7 @@ def judge(world: "World") -> None:
     world.run_for(world.shape.patience_us * 2 + world.shape.controller_timeout_ms * 1_000)
     if works:
         target = _converge(world)
+        _expect_all_is_read(world)
         if world.options.brokers:
             world.brokers.converge(target, patience_us(world))
     world.close_history()
@@ -129,6 +130,16 @@ def _are_acknowledged(world: "World", writes: int, limit_us: int) -> bool:
     """Whether so many more writes succeed in time."""
     wanted = world.acknowledged + writes
     return world.run_until(lambda: world.acknowledged >= wanted, limit_us)
+
+
+def _expect_all_is_read(world: "World") -> None:
+    """What starts took without reading it was read since (D-23)."""
+    for node in world.nodes.values():
+        if node.directory is None or node.id in world.fault_budget.wounds:
+            continue
+        unread = [segment.path.name for segment in node.directory.log._segments if segment.is_unread]
+        if unread:
+            raise Violation(f"AllIsRead: node {node.id} has never read {unread}")
 
 
 def _stay_healthy(world: "World") -> None:
@@ -345,9 +356,8 @@ def _converge(world: "World") -> Offset:
         view, parts = node.view(), node.parts
         return (
             parts is not None
-            and view.durable_end_offset >= target.end_offset
             and parts.applier.applied_offset >= target.end_offset
-            and view.digest_at(target.end_offset) == target.digest
+            and view.holds(target.end_offset, target.digest)
         )
 
     def agree() -> bool:

@@ -32,6 +32,7 @@ from kraftd.runtime.config import QuorumTiming
 from kraftd.types import Epoch, NodeId
 from tests.sim.brokers import BrokerCluster
 from tests.sim.clients import Client
+from tests.sim.disk_bound import DiskJudge
 from tests.sim.fault_brokers import BROKER_FAULTS
 from tests.sim.fault_budget import FaultBudget
 from tests.sim.fault_schedule import Entry, FaultSchedule
@@ -104,6 +105,8 @@ class Shape(msgspec.Struct):
     """What one response brings of a snapshot."""
     retention_bytes: int
     """What log and snapshots may hold together."""
+    retention_ms: int
+    """How old a snapshot may become that is not the newest; negative for any age."""
     tail_bytes: int
     """How much of its log a node keeps at hand in memory; what is older is read from the disk."""
     fetch_bytes: int
@@ -207,6 +210,7 @@ class World(Scheduler):
         self.voters = frozenset(self.node_ids[: shape.voters])
         self.ledger = Ledger()
         self.snapshots = SnapshotJudge(self.ledger)
+        self.disks = DiskJudge()
         self.brokers = BrokerCluster(self)
         """None are made unless the options ask for them."""
         self.nodes: dict[NodeId, SimNode] = {}
@@ -485,8 +489,9 @@ def draw_shape(random: Random, of_snapshots: Random) -> Shape:
         segment_bytes=random.choice((1 << 30, 1 << 30, 64_000, 8_000, 2_000)) if not is_long else 64_000,
         snapshot_bytes=of_snapshots.choice((2_000, 2_000, 8_000, 8_000, 64_000, 1 << 20)) << 5 * is_long,
         snapshot_interval_ms=of_snapshots.choice((0, 0, 1_000, 20_000)),
-        snapshot_chunk_bytes=of_snapshots.choice((200, 1_000, 1_000, 1 << 20)),
+        snapshot_chunk_bytes=of_snapshots.choice((200, 1_000, 1_000, 1 << 20)) << 7 * is_long,
         retention_bytes=of_snapshots.choice((0, 10_000, 50_000, 100 << 20)) << 5 * is_long,
+        retention_ms=of_snapshots.choice((-1, 604_800_000, 604_800_000, 10_000, 1_000)),
         tail_bytes=random.choice((8 << 20, 20_000, 2_000)),
         fetch_bytes=random.choice((8 << 20, 8 << 20, 8 << 20, 1_000, 300)) if not is_long else 64_000,
         idle_interval_ms=random.choice((500, 2_000, 5_000, 5_000, 5_000)),

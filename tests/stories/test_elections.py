@@ -57,6 +57,36 @@ def test_a_node_with_much_left_to_apply_lets_the_others_lead() -> None:
     cluster.run_until(cluster.has_leader)
 
 
+@pytest.mark.covers("D-08")
+def test_a_voter_that_is_being_started_is_asked_again_before_the_fetch_timeout() -> None:
+    """The pre-votes find nobody; the fetch timeout of 2 s is not awaited once somebody is there."""
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(100)
+    cluster.crash(3)
+    cluster.run(100)
+    cluster.crash(1)
+    cluster.run(600)
+    assert cluster.leader is None
+    cluster.start(3)
+    assert cluster.run_until(cluster.has_leader) < 500
+    assert cluster.leader == 2
+
+
+@pytest.mark.covers("D-08")
+def test_a_leader_that_lives_is_followed_again_though_nobody_else_is_there() -> None:
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(100)
+    cluster.crash(3)
+    cluster.take_trace()
+    cluster.close((2, 1), by=1)
+    cluster.run(3_000)
+    assert cluster.leader == 1
+    assert cluster.raft_node(1).epoch == 1
+    assert cluster.take_trace().count('why="leader lost"') == 1
+
+
 @pytest.mark.covers("D-08", "VOTE-28")
 def test_a_leader_that_hangs_is_replaced_after_the_fetch_timeout() -> None:
     cluster = Cluster()

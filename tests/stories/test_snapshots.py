@@ -144,6 +144,39 @@ def test_an_observer_loads_one_too() -> None:
     assert cluster.values(9) == cluster.values(leader)
 
 
+# --- who still reads what is cut ----------------------------------------------------------------------------
+
+
+def begins_a_cold_read(cluster: Cluster, node_id: int) -> Callable[[], bool]:
+    return lambda: any((line.node_id, line.name) == (node_id, "ColdRead") for line in cluster.lines)
+
+
+@covers("D-15", "D-22", "FREQ-20")
+def test_a_log_that_is_cut_during_a_cold_read(golden: Callable[[str], None]) -> None:
+    """Node 2 asks for what node 1 has to read from its disk, and that is cut before it was read: the files
+    are held, so node 2 gets the batches, and needs no snapshot.
+    """
+    cluster, leader, _ = with_history(tail_bytes=200, chunk_bytes=64 << 10)
+    away = others(cluster, leader)
+    cluster.crash(away)
+    for n in range(10):
+        cluster.append(leader, b"later change %d" % n)
+    cluster.run(20)
+    newer = cluster.take_snapshot(leader)
+    cluster.append(leader, b"the last")
+    cluster.run_until(lambda: not cluster.raft_node(leader)._raft.requests.any_waiting(RequestKind.BEGIN))
+    cluster.take_trace()
+    cluster.start(away)
+    cluster.run_until(begins_a_cold_read(cluster, leader))
+    cluster.cut_log(leader, newer)
+    assert cluster.raft_node(leader).log.start_offset == newer.offset
+    cluster.run_until(lambda: cluster.values(away) == cluster.values(leader))
+    golden(cluster.take_trace())
+    cluster.run_until(cluster.has_converged)
+    assert cluster.values(away)[-1] == b"the last"
+    assert pieces_asked(cluster, away) == []
+
+
 # --- disturbed downloads ------------------------------------------------------------------------------------
 
 

@@ -71,7 +71,7 @@ class NewPartitions:
             before = broker_id
         if factor is not None and len(replicas) != factor:
             raise _bad_assignment(
-                f"A partition has {len(replicas)} replicas, and those before it have {factor}."
+                f"A partition has {len(replicas)} replica(s), and those before it have {factor}."
             )
 
     def in_sync(self, replicas: Replicas) -> Replicas:

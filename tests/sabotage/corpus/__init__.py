@@ -21,6 +21,7 @@ from tests.sabotage.corpus.second_reading import SECOND_READING
 from tests.sabotage.corpus.snapshots import SNAPSHOTS
 from tests.sabotage.corpus.storage import STORAGE
 from tests.sabotage.corpus.topics import TOPICS
+from tests.sabotage.corpus.unread import UNREAD
 
 MUTANTS = (
     *CLAIMS,
@@ -33,6 +34,7 @@ MUTANTS = (
     *STORAGE,
     *SNAPSHOTS,
     *LOG_FRONT,
+    *UNREAD,
     *DOWNLOADS,
     *PROCESSES,
     *FILES,

@@ -7,6 +7,8 @@ _HEARTBEATS = ("tests/unit/controller/test_heartbeats.py",)
 _SILENT = ("tests/unit/controller/test_silent_brokers.py",)
 _ELECTIONS = ("tests/unit/controller/test_timed_elections.py",)
 _QUEUE = ("tests/unit/controller/test_event_queue.py",)
+_FAILURES = ("tests/unit/runtime/test_request_failures.py",)
+_PLANTED = ("tests/unit/controller/test_planted_failures.py",)
 _APIS = ("tests/unit/runtime/test_controller_apis.py",)
 
 BROKERS = (
@@ -22,6 +24,18 @@ BROKERS = (
             "pass",
         ),
         where=_APIS,
+    ),
+    mutant(
+        "session-ends-with-a-refused-write",
+        "D-14",
+        "A broker whose unregistration the log refused has no session, and is never fenced.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController.withdraw",
+            "self._has_withdrawn = True",
+            "pass",
+        ),
+        where=_SILENT,
     ),
     mutant(
         "mass-expiry",
@@ -89,7 +103,7 @@ BROKERS = (
         "A broker that dies while the controllers change is in nobody's list, and never fenced.",
         "tests",
         (
-            "kraftd.controller.sessions:BrokerSessions.begin",
+            "kraftd.controller.sessions:BrokerSessions.begin_missing",
             "for broker in image[BROKERS].values()",
             "for broker in ()",
         ),
@@ -101,7 +115,7 @@ BROKERS = (
         "A new active controller takes brokers for silent that it has never heard of.",
         "tests",
         (
-            "kraftd.controller.sessions:BrokerSessions.begin",
+            "kraftd.controller.sessions:BrokerSessions.begin_missing",
             "NO_CONTACT_MS if broker.fenced else now_ms",
             "NO_CONTACT_MS",
         ),
@@ -113,7 +127,7 @@ BROKERS = (
         "A new active controller takes fenced brokers for alive, and refuses their next start.",
         "tests",
         (
-            "kraftd.controller.sessions:BrokerSessions.begin",
+            "kraftd.controller.sessions:BrokerSessions.begin_missing",
             "NO_CONTACT_MS if broker.fenced else now_ms",
             "now_ms",
         ),
@@ -225,10 +239,132 @@ BROKERS = (
         "tests",
         (
             "kraftd.controller.active_controller:ActiveController.decide",
-            "except Exception as error:  # noqa: BLE001 - nothing was changed",
+            "except Exception as error:  # noqa: BLE001 - nothing was appended",
             "except MemoryError as error:",
         ),
         where=_SILENT,
+    ),
+    mutant(
+        "appended-before-it-is-sure",
+        "KAFKA-14204",
+        "A write counts as appended before the sessions are told: if that raises, it never comes to the log.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._slice",
+            "with self._sessions.all_or_none():",
+            "made = Write(run.kind, self.leader.epoch, values, response, run.request, run), image\n"
+            "    if records:\n"
+            "        self.uncommitted.add(*made)\n"
+            "    with self._sessions.all_or_none():",
+        ),
+        (
+            "kraftd.controller.active_controller:ActiveController._slice",
+            "return (Write(run.kind, self.leader.epoch, values, response, run.request, run), image), True",
+            "return made, True",
+        ),
+        (
+            "kraftd.controller.active_controller:ActiveController._added",
+            "self.uncommitted.add(write, image)",
+            "if self.uncommitted.newest is not write:\n        self.uncommitted.add(write, image)",
+        ),
+        where=_PLANTED,
+    ),
+    mutant(
+        "sessions-half-told",
+        "D-14",
+        "A registration raises, and the session of the broker's former incarnation is gone all the same.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.all_or_none",
+            "self._sessions = before",
+            "pass",
+        ),
+        where=_PLANTED,
+    ),
+    mutant(
+        "timer-that-raises",
+        "D-35",
+        "A timer that raises ends the active controller, and the next one.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._run_alone",
+            "except Exception as error:  # noqa: BLE001 - nothing was appended",
+            "except MemoryError as error:",
+        ),
+        where=_PLANTED,
+    ),
+    mutant(
+        "slice-that-raises",
+        "KAFKA-14204",
+        "A slice that raises ends the active controller, and the next one.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController.next_slice",
+            "except Exception as error:  # noqa: BLE001 - nothing was appended",
+            "except MemoryError as error:",
+        ),
+        where=("tests/unit/controller/test_left_out.py",),
+    ),
+    mutant(
+        "refused-write-stays",
+        "D-13",
+        "What counts as appended is a copy of the write that had to wait: the log refuses it, and it stays.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._added",
+            "return write",
+            "return Write(write.kind, write.epoch, write.records, write.response_when_committed, "
+            "write.request, write.slice_of, write.is_last) if write.slice_of else write",
+        ),
+        where=_PLANTED,
+    ),
+    mutant(
+        "request-that-raises",
+        "D-14",
+        "An exception in a handler that decides nothing, like DescribeCluster, ends the process.",
+        "tests",
+        (
+            "kraftd.runtime.request_router:RequestRouter.request_received",
+            "except Exception as error:  # noqa: BLE001 - the one boundary of all handlers (D-14)",
+            "except MemoryError as error:",
+        ),
+        where=_FAILURES,
+    ),
+    mutant(
+        "half-done-vote",
+        "D-17",
+        "An exception in a request of the quorum's own is answered, and the node goes on, half done.",
+        "tests",
+        (
+            "kraftd.runtime.request_failures:RequestFailures.settle",
+            "type(request.message) in _QUORUM",
+            "request is None",
+        ),
+        where=_FAILURES,
+    ),
+    mutant(
+        "raft-raises-under-a-request",
+        "D-17",
+        "The raft node raises while a request is handed to it, and only the request is told.",
+        "tests",
+        (
+            "kraftd.runtime.request_failures:RequestFailures.settle",
+            "or self._driver.has_failed",
+            "or request is None",
+        ),
+        where=_FAILURES,
+    ),
+    mutant(
+        "answered-twice",
+        "D-14",
+        "A request that was given up is answered late, which its client takes for the next response.",
+        "tests",
+        (
+            "kraftd.net.budgeted:BudgetedConnection.give_up",
+            "self._given_up.add(correlation_id)",
+            "pass",
+        ),
+        where=("tests/unit/net/test_kafka_session.py",),
     ),
     mutant(
         "fenced-before-its-partitions",

@@ -4,6 +4,7 @@ from tests.sabotage.mutant import mutant
 
 SERVING = ("tests/unit/raft/test_snapshot_serving.py",)
 FETCHING = ("tests/unit/raft/test_snapshot_fetch.py",)
+OBSERVERS = ("tests/unit/raft/test_snapshot_observers.py",)
 STORIES = ("tests/stories/test_snapshots.py",)
 FILES = ("tests/unit/runtime/test_snapshot_transfer.py",)
 
@@ -23,6 +24,18 @@ DOWNLOADS = (
             "kraftd.raft.snapshot_fetch:SnapshotFetch.on_received",
             "elif event.end_position == download.writing_to:",
             "else:",
+        ),
+        where=FETCHING,
+    ),
+    mutant(
+        "install-awaits-old-fetch",
+        "D-14",
+        "A fetch of the old log that is answered behind an install makes the observer reject its leader.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch._install",
+            "raft.requests.forget(RequestKind.FETCH)",
+            "pass",
         ),
         where=FETCHING,
     ),
@@ -128,9 +141,9 @@ DOWNLOADS = (
         "A leader serves whoever has bytes of another file.",
         "tests",
         (
-            "kraftd.runtime.snapshot_transfer:_read",
-            "read.prefix_checksum >= 0",
-            "read.prefix_checksum >= 1 << 40",
+            "kraftd.runtime.snapshot_transfer:_PieceRead.step",
+            "read.prefix_checksum != self._checksum",
+            "False",
         ),
         where=FILES,
     ),
@@ -231,8 +244,8 @@ DOWNLOADS = (
         "tests",
         (
             "kraftd.raft.snapshots:Snapshots._cut_log",
-            "if all(leased.offset >= start.offset for leased in self.leased(now.mono_ms)):",
-            "if True:",
+            "if any(snapshot_id.offset < start.offset for snapshot_id in needed):",
+            "if False:",
         ),
         where=(*SERVING, *STORIES),
     ),
@@ -243,10 +256,58 @@ DOWNLOADS = (
         "tests",
         (
             "kraftd.raft.snapshot_leases:SnapshotLeases.leased",
-            "now_ms - lease.began_ms <= self._longest_ms(lease)",
-            "True",
+            "if now_ms - lease.began_ms > self.longest_ms(snapshot_id):",
+            "if False:",
         ),
-        where=SERVING,
+        where=OBSERVERS,
+    ),
+    mutant(
+        "lease-anew-for-each-id",
+        "D-24",
+        "Under ever new ids a snapshot that is not offered any more is leased again and again.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_leases:SnapshotLeases.renew_for_observers",
+            "if is_newest:",
+            "if True:",
+        ),
+        where=OBSERVERS,
+    ),
+    mutant(
+        "lease-anew-when-it-is-over",
+        "D-24",
+        "A lease that has ended begins anew with the next byte that is asked for.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_leases:SnapshotLeases.renew_for_observers",
+            "if lease is None and is_newest:",
+            "if lease is None:",
+        ),
+        where=OBSERVERS,
+    ),
+    mutant(
+        "observers-hold-the-disk",
+        "D-24",
+        "What observers download stays, however much that is: a disk fills with what is written in their minute.",
+        "tests",
+        (
+            "kraftd.raft.retention:choose_start",
+            "if retention.size_bytes < 0 or held_bytes <= retention.size_bytes:",
+            "if True:",
+        ),
+        where=("tests/unit/raft/test_retention.py", "tests/unit/runtime/test_log_cleaner.py"),
+    ),
+    mutant(
+        "observers-hold-nothing",
+        "D-24",
+        "The log is cut behind what an observer downloads, which begins anew at each snapshot.",
+        "tests",
+        (
+            "kraftd.raft.retention:choose_start",
+            "sorted(snapshot_id.offset for snapshot_id in leased.observers)",
+            "()",
+        ),
+        where=("tests/unit/raft/test_retention.py", "tests/unit/runtime/test_log_cleaner.py"),
     ),
     mutant(
         "cut-asked-past-applied",
@@ -266,11 +327,11 @@ DOWNLOADS = (
         "A voter waits for a slot that four observers have.",
         "tests",
         (
-            "kraftd.raft.snapshot_serving:SnapshotServing._may_read",
-            "return is_voter or",
-            "return",
+            "kraftd.raft.snapshot_serving:SnapshotServing.on_request",
+            "if not pending.is_observers:",
+            "if False:",
         ),
-        where=SERVING,
+        where=OBSERVERS,
     ),
     mutant(
         "slot-without-end",
@@ -278,18 +339,90 @@ DOWNLOADS = (
         "An observer that is gone keeps its slot, and after four of them nobody loads a snapshot.",
         "tests",
         (
-            "kraftd.raft.snapshot_leases:SnapshotSlots.take",
-            "if now_ms - at_ms >= _SLOT_IDLE_MS:",
-            "if False:",
+            "kraftd.raft.snapshot_slots:_Download.is_over",
+            "is_idle = now_ms - self.taken_at_ms >= IDLE_MS",
+            "is_idle = False",
         ),
-        where=SERVING,
+        where=OBSERVERS,
+    ),
+    mutant(
+        "slot-for-asking",
+        "D-24",
+        "Four observers that ask each second and take nothing keep the slots, and nobody else loads a snapshot.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_slots:SnapshotSlots.end_read",
+            "if end_position > download.end_position:",
+            "if True:",
+        ),
+        where=OBSERVERS,
+    ),
+    mutant(
+        "slot-kept-behind-an-error",
+        "D-24",
+        "An observer whose request is refused keeps its slot.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_serving:SnapshotServing.on_read",
+            "slots.release(pending.connection)\n        self._refuse",
+            "self._refuse",
+        ),
+        where=OBSERVERS,
+    ),
+    mutant(
+        "slot-for-a-byte-now-and-then",
+        "D-24",
+        "Whoever takes a byte now and then keeps a slot for as long as the file has bytes.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_slots:_Download.is_over",
+            "(is_idle or now_ms - self.began_ms >= self.longest_ms)",
+            "is_idle",
+        ),
+        where=OBSERVERS,
+    ),
+    mutant(
+        "voter-waits-for-observers",
+        "D-24",
+        "A voter's piece is read behind those of all observers.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_transfer:SnapshotTransfer._read_for_observers",
+            "if self._for_observers and not self._is_reading_for_observer:",
+            "if self._for_observers:",
+        ),
+        where=FILES,
+    ),
+    mutant(
+        "voter-waits-for-a-comparison",
+        "D-24",
+        "A voter's piece waits until all that somebody has of a snapshot was compared.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_transfer:_PieceRead._compare",
+            "min(PIECE_BYTES, self.read.position - position)",
+            "self.read.position - position",
+        ),
+        where=FILES,
+    ),
+    mutant(
+        "comparisons-without-end",
+        "D-24",
+        "A client asks again and again for a whole snapshot to be compared with what it does not have.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_slots:SnapshotSlots.has_compared",
+            "return now_ms - self._compared_at_ms.get(connection, -IDLE_MS) < IDLE_MS",
+            "return False",
+        ),
+        where=OBSERVERS,
     ),
     mutant(
         "read-snapshot-stays-pinned",
         "D-22",
         "Nobody lets go of a snapshot that was read, and its file stays for ever.",
         "tests",
-        ("kraftd.runtime.snapshot_transfer:SnapshotTransfer.start_read", "reader.release()", "pass"),
+        ("kraftd.runtime.snapshot_transfer:SnapshotTransfer._stepped", "piece.reader.release()", "pass"),
         where=FILES,
     ),
     mutant(

@@ -270,6 +270,22 @@ ELECTIONS = (
         where=("tests/stories/test_elections.py",),
     ),
     mutant(
+        "waits-though-nobody-refused",
+        "D-08",
+        "Voters that could not be reached are asked for pre-votes only after the fetch timeout.",
+        "tests",
+        ("kraftd.raft.elections:Elections._follow_again", "if state.ballot.refused:", "if True:"),
+        where=("tests/stories/test_elections.py",),
+    ),
+    mutant(
+        "asks-anew-though-refused",
+        "D-08",
+        "Pre-votes that were refused are repeated until the leader answers.",
+        "tests",
+        ("kraftd.raft.elections:Elections._follow_again", "if state.ballot.refused:", "if False:"),
+        where=("tests/unit/raft/test_behaviours_elections.py", "tests/stories/test_elections.py"),
+    ),
+    mutant(
         "a-stall-is-no-reason",
         "D-01",
         "A process that stood still campaigns before it has looked at what came meanwhile.",

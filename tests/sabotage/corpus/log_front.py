@@ -6,6 +6,7 @@ FRONT = ("tests/unit/storage/test_log_front.py",)
 DIRECTORY = ("tests/unit/storage/test_node_snapshots.py",)
 FILES = ("tests/unit/storage/test_snapshot_files.py",)
 CLEANER = ("tests/unit/runtime/test_log_cleaner.py",)
+EXPORTS = ("tests/unit/runtime/test_log_export.py",)
 BOUNDS = ("tests/unit/raft/test_retention.py",)
 
 LOG_FRONT = (
@@ -26,10 +27,42 @@ LOG_FRONT = (
         "With the front of the log goes the snapshot that holds it.",
         "tests",
         (
-            "kraftd.storage.node_directory:NodeDirectory._remove_snapshots_before",
-            "if info.id.log_order < snapshot_id.log_order:",
-            "if info.id.log_order <= snapshot_id.log_order:",
+            "kraftd.storage.snapshot_files:SnapshotFiles.remove_before",
+            "info.id.log_order < start.log_order]",
+            "info.id.log_order <= start.log_order]",
         ),
+        where=DIRECTORY,
+    ),
+    mutant(
+        "damaged-snapshots-stay",
+        "SNAP-24",
+        "What does not count stays for ever, with a line at each start.",
+        "tests",
+        (
+            "kraftd.storage.snapshot_files:SnapshotFiles.remove_before",
+            "if snapshot_id.offset < start.offset and is_file:",
+            "if False:",
+        ),
+        where=DIRECTORY,
+    ),
+    mutant(
+        "damaged-older-snapshot-counts",
+        "D-23",
+        "An older snapshot turns out damaged, and the log is cut at it all the same.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_check:SnapshotCheck._on_read",
+            "self._snapshots.mark_damaged(snapshot_id)",
+            "pass",
+        ),
+        where=("tests/unit/runtime/test_snapshot_check.py",),
+    ),
+    mutant(
+        "damaged-snapshots-go",
+        "D-23",
+        "A start removes what the disk may give back tomorrow, although the log reaches back to it.",
+        "tests",
+        ("kraftd.storage.opening:sort_snapshots", "elif snapshot_id.offset < first_offset:", "elif True:"),
         where=DIRECTORY,
     ),
     mutant(
@@ -51,8 +84,8 @@ LOG_FRONT = (
         "tests",
         (
             "kraftd.raft.retention:choose_start",
-            "min([safe_offset, *(snapshot_id.offset for snapshot_id in leased)])",
-            "min([1 << 62, *(snapshot_id.offset for snapshot_id in leased)])",
+            "min([safe_offset, *(snapshot_id.offset for snapshot_id in leased.voters)])",
+            "min([1 << 62, *(snapshot_id.offset for snapshot_id in leased.voters)])",
         ),
         where=BOUNDS,
     ),
@@ -63,7 +96,7 @@ LOG_FRONT = (
         "tests",
         (
             "kraftd.raft.retention:choose_start",
-            "min([safe_offset, *(snapshot_id.offset for snapshot_id in leased)])",
+            "min([safe_offset, *(snapshot_id.offset for snapshot_id in leased.voters)])",
             "safe_offset",
         ),
         where=BOUNDS,
@@ -96,6 +129,35 @@ LOG_FRONT = (
             "self._retired = []",
         ),
         where=FRONT,
+    ),
+    mutant(
+        "export-holds-nothing",
+        "D-22",
+        "A log that is cut during an export takes its files away, and the client begins anew.",
+        "tests",
+        (
+            "kraftd.runtime.log_export:_Export.touch",
+            "(self._log.reader_view().pin(), self._snapshots.hold())",
+            "()",
+        ),
+        where=EXPORTS,
+    ),
+    mutant(
+        "export-holds-for-ever",
+        "D-24",
+        "Whoever asks for a byte now and then keeps what was cut on the disk.",
+        "tests",
+        (
+            "kraftd.runtime.log_export:_Export.touch",
+            "min(now_ms + IDLE_MS, self._last_ms)",
+            "now_ms + IDLE_MS",
+        ),
+        (
+            "kraftd.runtime.log_export:_Export.touch",
+            "if not self.void and now_ms < self._last_ms:",
+            "if not self.void:",
+        ),
+        where=EXPORTS,
     ),
     mutant(
         "pin-forgotten",

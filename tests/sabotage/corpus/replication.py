@@ -308,7 +308,7 @@ REPLICATION = (
         "Who watches the log is given what a read of the disk brought beyond the high watermark.",
         "tests",
         (
-            "kraftd.runtime.committed_fetches:CommittedFetches._read",
+            "kraftd.runtime.committed_fetches:CommittedFetches._answer_read",
             "committed = ending_by(records, self._raft_node.high_watermark)",
             "committed = records",
         ),

@@ -228,8 +228,8 @@ SECOND_READING: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.runtime.store:DirectoryStore.read_cold",
-            "self._driver.deliver(LogDamaged(view.generation, damage))",
-            "self._driver.deliver(LogDamaged(self._log.generation, damage))",
+            "self._findings.damaged(view.generation, damage)",
+            "self._findings.damaged(self._log.generation, damage)",
         ),
         where=("tests/unit/runtime/test_store.py",),
     ),

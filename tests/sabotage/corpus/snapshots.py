@@ -4,6 +4,8 @@ from tests.sabotage.mutant import mutant
 
 BYTES = ("tests/unit/records/test_snapshot.py",)
 FILES = ("tests/unit/storage/test_snapshots.py",)
+KEPT = ("tests/unit/storage/test_snapshot_files.py",)
+POINTS = ("tests/unit/raft/test_snapshot_points.py",)
 WRITING = ("tests/unit/runtime/test_snapshotter.py",)
 LOADING = ("tests/unit/runtime/test_snapshot_loader.py",)
 APPLYING = ("tests/unit/runtime/test_applier.py",)
@@ -17,7 +19,7 @@ SNAPSHOTS = (
         "A snapshot is named by the offset of its last record, not by the one after it.",
         "sim",
         (
-            "kraftd.raft.snapshot_points:SnapshotPoints.take",
+            "kraftd.raft.snapshot_points:end_of",
             "OffsetAndEpoch(batch.end_offset, batch.epoch)",
             "OffsetAndEpoch(batch.end_offset - 1, batch.epoch)",
         ),
@@ -28,7 +30,7 @@ SNAPSHOTS = (
         "A snapshot ends in the middle of a batch.",
         "sim",
         (
-            "kraftd.raft.snapshot_points:SnapshotPoints.take",
+            "kraftd.raft.snapshot_points:end_of",
             "OffsetAndEpoch(batch.end_offset, batch.epoch)",
             "OffsetAndEpoch(batch.base_offset + 1, batch.epoch)",
         ),
@@ -42,6 +44,30 @@ SNAPSHOTS = (
             "kraftd.runtime.snapshotter:Snapshotter.applied",
             "if before is None else before.since_ms",
             "if True else 0",
+        ),
+        where=WRITING,
+    ),
+    mutant(
+        "lost-snapshots-stay-lost",
+        "D-19",
+        "A leader whose snapshots went bad gives nobody the state before its log, until the next point.",
+        "tests",
+        (
+            "kraftd.runtime.snapshotter:Snapshotter.applied",
+            "and self._lacks_one()",
+            "and False",
+        ),
+        where=WRITING,
+    ),
+    mutant(
+        "lost-snapshots-move-the-points",
+        "D-19",
+        "One that replaces lost snapshots moves the later points of this node alone.",
+        "tests",
+        (
+            "kraftd.runtime.snapshotter:Snapshotter.applied",
+            "end_of(batch) if replaces_lost else self._points.take(batch)",
+            "self._points.take(batch)",
         ),
         where=WRITING,
     ),
@@ -205,7 +231,7 @@ SNAPSHOTS = (
         "sim",
         (
             "kraftd.runtime.controller_server:ControllerServer.start",
-            "if snapshots:",
+            "if snapshots := self._directory.usable_snapshots:",
             "if False:",
         ),
     ),
@@ -299,10 +325,121 @@ SNAPSHOTS = (
         "A start restores a snapshot that the log does not reach: the records between the two are never applied.",
         "tests",
         (
-            "kraftd.runtime.controller_server:_snapshots_of",
-            "if info.id.offset <= end_offset",
+            "kraftd.storage.node_directory:NodeDirectory.usable_snapshots",
+            "if info.id.offset <= self.log.end_offset",
             "if info.id.offset >= 0",
         ),
-        where=("tests/sim/test_snapshot_faults.py",),
+        where=("tests/unit/storage/test_node_snapshots.py",),
+    ),
+    mutant(
+        "snapshot-large",
+        "KAFKA-14222",
+        "A snapshot of more than two pieces is never finished: what was written of it still counts as waiting.",
+        "tests",
+        ("kraftd.runtime.snapshotter:Snapshotter._written", "write.queued -= 1", "pass"),
+        where=WRITING,
+    ),
+    mutant(
+        "snapshot-trigger",
+        "KAFKA-13968",
+        "Once one is due, a snapshot is made at each batch.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_points:SnapshotPoints.take",
+            "= batch.end_offset, batch.timestamp_ms, 0",
+            "= batch.end_offset, batch.timestamp_ms, self._bytes",
+        ),
+        where=POINTS,
+    ),
+    mutant(
+        "snapshot-offset-meta",
+        "Kafka 11386",
+        "A snapshot says that it stands for what was written up to now, not up to its last record.",
+        "sim",
+        (
+            "kraftd.runtime.snapshotter:Snapshotter._begin",
+            "last_contained_timestamp_ms=timestamp_ms",
+            "last_contained_timestamp_ms=now.wall_ms",
+        ),
+    ),
+    mutant(
+        "snapshot-gc",
+        "KAFKA-12205",
+        "Old snapshots stay for ever, and the disk fills.",
+        "sim",
+        (
+            "kraftd.storage.snapshot_files:SnapshotFiles.remove_before",
+            "self.remove(snapshot_id)",
+            "pass",
+        ),
+    ),
+    mutant(
+        "cleaner-never-looks",
+        "CLN-02",
+        "The cleaner waits for its minute, however much is written until then.",
+        "sim",
+        ("kraftd.runtime.log_cleaner:LogCleaner.snapshot_written", "self._due_ms = 0", "pass"),
+    ),
+    mutant(
+        "retention-by-age-forgotten",
+        "CLN-03",
+        "A snapshot may become as old as it likes, as long as there is room.",
+        "sim",
+        (
+            "kraftd.raft.retention:Retention.is_exceeded_by",
+            "or 0 <= self.age_ms < age_ms",
+            "",
+        ),
+    ),
+    mutant(
+        "revert-after-control-batch",
+        "KAFKA-13100",
+        "A control batch does not count as applied: the next controller ends at the first record behind it.",
+        "sim",
+        (
+            "kraftd.controller.quorum_controller:QuorumController.apply",
+            "self._applied_offset = batch.end_offset",
+            "self._applied_offset = batch.end_offset if batch.records else self._applied_offset",
+        ),
+    ),
+    mutant(
+        "bootstrap-format",
+        "KAFKA-14183",
+        "A bootstrap file without its footer is read, and a new cluster begins with half of its levels.",
+        "tests",
+        ("kraftd.storage.bootstrap:read_bootstrap", "decoder.finish()", "pass"),
+        where=("tests/unit/storage/test_bootstrap.py",),
+    ),
+    mutant(
+        "double-snapshot",
+        "etcd-io/etcd 18055",
+        "A snapshot begins while one is being written, which is never finished then.",
+        "tests",
+        (
+            "kraftd.runtime.snapshotter:Snapshotter.run",
+            "if self._write is None:\n        self._begin(now)",
+            "if self._kept is not None:\n        self._begin(now)",
+        ),
+        where=WRITING,
+    ),
+    mutant(
+        "corrupt-is-not-empty",
+        "NATS 4410",
+        "An empty file passes for the snapshot of an empty cluster.",
+        "tests",
+        (
+            "kraftd.records.snapshot:SnapshotCheck.missing",
+            "if self.is_complete:",
+            "if self.is_complete or not self.end:",
+        ),
+        where=BYTES,
+    ),
+    mutant(
+        "snapshot-gone-at-start",
+        "KAFKA-13098",
+        "A snapshot that goes between the listing and the opening is damage, for which others are not used.",
+        "tests",
+        ("kraftd.storage.snapshot_files:survey_snapshots", "if disk.fs.exists(path):", "if True:"),
+        where=KEPT,
     ),
 )

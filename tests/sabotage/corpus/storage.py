@@ -221,7 +221,7 @@ STORAGE = (
         "KAFKA-14240",
         "A log that begins above offset 0 is served, although nobody has the state before it.",
         "tests",
-        ("kraftd.storage.opening:keep_only_usable_log", "if start_offset == 0 or", "if True or"),
+        ("kraftd.storage.opening:unusable_log", "if start_offset == 0 or", "if True or"),
         where=("tests/unit/storage/test_node_directory.py",),
     ),
     mutant(

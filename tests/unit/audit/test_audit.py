@@ -12,9 +12,10 @@ from kraftd.audit.trace import Line, parse
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import rpc
+from kraftd.raft import rpc, snapshot_rpc
 from kraftd.raft.epoch_states import Ballot, Leader, Prospective, Unattached
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
+from kraftd.raft.snapshot_rpc import FetchSnapshotParams
 from kraftd.types import Election, Endpoint, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests.stories.cluster import Cluster
 
@@ -129,6 +130,11 @@ def polled(now_ms: int) -> Step:
 def fetched(now_ms: int, *, offset: int) -> Step:
     ask = FetchParams(ReplicaKey(2), 3, OffsetAndEpoch(offset, 1), 0, 0)
     return event(1, ev.RequestReceived(7, rpc.fetch_request("c", ask, 1), 18, None), now_ms)
+
+
+def asked_for_piece(now_ms: int, *, position: int) -> Step:
+    params = FetchSnapshotParams(ReplicaKey(2), 3, OffsetAndEpoch(9, 2), position, 1)
+    return event(1, ev.RequestReceived(7, snapshot_rpc.request_of("c", params), 1, None), now_ms)
 
 
 def leads_for_long(*fetches: Step) -> list[Step]:
@@ -323,6 +329,10 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     "a leader that is asked for the same again and again": (
         "LeadersAreFollowed",
         leads_for_long(fetched(0, offset=4), fetched(150, offset=4), fetched(199, offset=4)),
+    ),
+    "a leader that is asked for the same piece of a snapshot again and again": (
+        "LeadersAreFollowed",
+        leads_for_long(*(asked_for_piece(at_ms, position=4) for at_ms in (0, 150, 199))),
     ),
     "a pre-vote of an earlier round that counts": (
         "PreVotesAreOfOneRound",
@@ -535,6 +545,9 @@ def test_a_leader_that_is_followed_and_a_candidate_that_was_granted_are_left_alo
         polled(203),
     ]
     for step in steps:
+        step(auditor, nodes)
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    for step in leads_for_long(asked_for_piece(1, position=0), asked_for_piece(150, position=4)):
         step(auditor, nodes)
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     effect(2, cast(1, pre_vote=True))(auditor, nodes)

@@ -38,7 +38,7 @@ def test_status_names_what_the_newest_image_says_is_fenced_or_offline(
     shown = lines_of(kraftctl("status", "--bootstrap-controller", quorum.bootstrap).out)
     assert shown["ActiveBrokers"] == "3, 1 of them shutting down"
     assert shown["Topics"] == "2, of 9 partitions"
-    assert shown["FencedBrokers"] == "18: " + ", ".join(map(str, range(4, 20))) + ", and 2 more"
+    assert shown["FencedBrokers"] == "18: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, and 7 more"
     assert shown["OfflinePartitions"] == "1: orders-3"
     data = kraftctl("status", "--bootstrap-controller", quorum.bootstrap, "-o", "json").data
     numbers = (
@@ -52,6 +52,19 @@ def test_status_names_what_the_newest_image_says_is_fenced_or_offline(
     assert [data[name] for name in numbers] == [3, 18, 1, 2, 9, 1]
     assert data["fenced_broker_ids"] == list(range(4, 20))
     assert data["offline_partition_names"] == ["orders-3"]
+
+
+def test_what_is_in_trouble_is_named_as_far_as_a_line_has_room(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    names = tuple(f"a-topic-of-some-length-{number}" for number in range(16))
+    for node_id in quorum.nodes:
+        quorum.change(node_id, **{**TROUBLED, "offline_partition_count": 5_000, "offline_partitions": names})
+    for command in ("status", "health"):
+        out = kraftctl(command, "--bootstrap-controller", quorum.bootstrap).out
+        told = f"5000: {names[0]}, and 4999 more"
+        assert lines_of(out)["OfflinePartitions"] == told
+        assert max(map(len, out.splitlines())) <= 80
 
 
 def test_health_names_them_and_stays_what_it_is(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

@@ -56,6 +56,21 @@ def test_with_a_leader_status_begins_as_kafkas(kraftctl: Kraftctl, quorum: Scrip
     ]
 
 
+def test_a_node_notes_once_why_it_has_no_snapshot_and_is_healthy(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    due = "none is due yet: 40 of 100 bytes of log, and less than 3600000 ms"
+    failed = "no snapshot was written at offset 40: no room"
+    quorum.change(1, why_no_snapshot=due)
+    quorum.change(3, why_no_snapshot=failed, alarms=(f"{failed}",))
+    first, second, third = status(kraftctl, quorum).out.splitlines()[-3:]
+    assert first.endswith(f"1    no snapshot: {due}")
+    assert "snapshot" not in second
+    assert third.count(failed) == 1
+    quorum.change(3, why_no_snapshot=None, alarms=())
+    assert kraftctl("--bootstrap-controller", quorum.bootstrap, "health").code == 0
+
+
 def test_one_node_is_enough_to_find_all(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     outcome = kraftctl("status", "--bootstrap-controller", quorum.nodes[3].address, "-o", "json")
     assert [node["node_id"] for node in outcome.data["nodes"]] == [1, 2, 3]

@@ -288,6 +288,20 @@ def test_what_is_refused_is_told_beside_what_was_done(kraftctl: Kraftctl, kafka:
     assert outcome.err == "kraftctl: topic old was not created: Topic 'old' exists.\n"
 
 
+def test_each_of_several_refusals_is_a_sentence_and_they_are_told_apart(
+    kraftctl: Kraftctl, kafka: KafkaQuorum
+) -> None:
+    both = (
+        *created("a", ALREADY_EXISTS, "Topic 'a' exists.").topics,
+        *created("b", ALREADY_EXISTS, "Topic 'b' exists.").topics,
+    )
+    kafka.on(2, m.CreateTopicsRequest, lambda _: m.CreateTopicsResponse(topics=both))
+    outcome = topics(kraftctl, kafka.bootstrap, "create", "a", "b")
+    assert outcome.err == (
+        "kraftctl: topic a was not created: Topic 'a' exists; topic b was not created: Topic 'b' exists.\n"
+    )
+
+
 def test_a_change_follows_the_controller_and_is_not_repeated_once_it_may_be_in_the_log(
     kraftctl: Kraftctl, kafka: KafkaQuorum
 ) -> None:

@@ -8,10 +8,10 @@ from kraftd.controller.decisions import ImmediateResponse, NeedsRead, Write
 from kraftd.controller.quorum_controller import (
     ACTIVATE,
     NEVER_MS,
-    NO_OP,
     QuorumController,
 )
-from kraftd.errors import ErrorCode, InvariantError
+from kraftd.controller.timers import NO_OP
+from kraftd.errors import ErrorCode, InvariantError, MalformedError
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import apply_all
@@ -43,6 +43,7 @@ from kraftd.records.messages import (
     PartitionRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveTopicRecord,
     TopicRecord,
 )
 from kraftd.types import Endpoint, Now, OffsetAndEpoch
@@ -652,7 +653,7 @@ def test_a_restored_snapshot_takes_the_place_of_everything_and_the_log_goes_on_a
     before = world.controller.image
     restore = world.controller.restore(OffsetAndEpoch(40, 3))
     for record in NEWER:
-        restore.add([encode_record(record)])
+        restore.add([encode_record(record)], "x at byte 0")
         assert (world.controller.image, world.controller.applied_offset) == (before, 2)
     restore.finish()
     assert world.controller.image == apply_all(EMPTY, NEWER, 0)
@@ -665,9 +666,26 @@ def test_a_restored_snapshot_takes_the_place_of_everything_and_the_log_goes_on_a
 
 def test_a_snapshot_with_an_unknown_record_is_not_gone_past():
     restore = World().controller.restore(OffsetAndEpoch(40, 3))
-    text = "a record of the snapshot at offset 40 is of kind UnknownRecord99, version 0"
+    text = "^x at byte 83: a record of the snapshot at offset 40 is of kind UnknownRecord99, version 0"
     with pytest.raises(UnknownRecordError, match=text):
-        restore.add([encode_record(RawRecord(99, 0, b""))])
+        restore.add([encode_record(RawRecord(99, 0, b""))], "x at byte 83")
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (
+            encode_record(RemoveTopicRecord(b"x" * 16)),
+            ImpossibleRecordError,
+            "^x at byte 83: a record of the snapshot at offset 40 is impossible: ",
+        ),
+        (b"\x01\x0c\x00\x05", MalformedError, "^x at byte 83: FeatureLevelRecord version 0: "),
+    ],
+)
+def test_what_makes_no_state_of_a_snapshot_is_told_with_file_and_byte(value, error, text):
+    restore = World().controller.restore(OffsetAndEpoch(40, 3))
+    with pytest.raises(error, match=text):
+        restore.add([value], "x at byte 83")
 
 
 @pytest.mark.covers("LSN-16")

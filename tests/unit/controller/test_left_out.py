@@ -261,7 +261,7 @@ STAYS = defaultdict(tuple, {timers.ELECT_PREFERRED: (5,)})
 
 def some_due(kind):
     """A world in which a task of this kind will be due, and its topic."""
-    if kind == timers.FENCE_BROKER:
+    if kind in (timers.FENCE_BROKER, timers.NO_OP):
         return two_brokers()
     if kind == timers.ELECT_PREFERRED:
         return not_preferred()

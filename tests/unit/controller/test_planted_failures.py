@@ -5,14 +5,28 @@ from typing import get_args, get_origin
 
 import pytest
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import astuple, fields, replace
 
+from kraftd.controller import active_controller
 from kraftd.controller.admin_apis import OPERATIONS
+from kraftd.controller.brokers.registration import RegistrationPlan
+from kraftd.controller.brokers.staged_plan import StagedPlan
+from kraftd.controller.brokers.unregistering import UNREGISTER_BROKER
 from kraftd.controller.decisions import ImmediateResponse, NeedsRead
 from kraftd.controller.operations import WriteOperation
+from kraftd.controller.plan_runner import PlanRunner
+from kraftd.controller.plans import SLICE_RECORDS
+from kraftd.controller.sessions import BrokerSessions
+from kraftd.controller.timers import Timers
 from kraftd.errors import ErrorCode
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.protocol.messages import (
+    BrokerHeartbeatRequest,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from kraftd.records.messages import NoOpRecord
-from tests.unit.controller.broker_world import BrokerWorld
+from tests.unit.controller.broker_world import SESSION_MS, BrokerWorld
 
 WRITES = [each for each in OPERATIONS if isinstance(each, WriteOperation)]
 READS = [each for each in OPERATIONS if not isinstance(each, WriteOperation)]
@@ -122,6 +136,146 @@ def test_a_line_of_the_log_that_cannot_be_made_costs_that_line(monkeypatch):
     world.up(5)
     assert not world.broker(5).fenced
     goes_on(world)
+
+
+def stops(world):
+    return world.beat(5, stop=True)
+
+
+def is_fenced(world):
+    return world.beat(5, want_fence=True)
+
+
+def registers(world):
+    return world.register(8)
+
+
+def is_unregistered(world):
+    return world.ask(UnregisterBrokerRequest(5), version=0)
+
+
+BESIDE_THE_RECORDS = {
+    "sessions-registered": (BrokerSessions, "registered", registers),
+    "sessions-unregistered": (BrokerSessions, "unregistered", is_unregistered),
+    "sessions-shutting-down": (BrokerSessions, "shutting_down", stops),
+    "plan-appended": (StagedPlan, "appended", is_fenced),
+    "plan-failures": (StagedPlan, "failures", stops),
+    "plan-response": (StagedPlan, "response", is_fenced),
+    "registration-appended": (RegistrationPlan, "appended", registers),
+    "registration-response": (RegistrationPlan, "response", registers),
+    "timers-brokers-changed": (Timers, "brokers_changed", registers),
+    "timers-brokers-changed-after-unregistering": (Timers, "brokers_changed", is_unregistered),
+    "runner-begin": (PlanRunner, "begin", stops),
+}
+"""What a last slice calls besides deciding and applying its records, and a request that comes by there."""
+
+
+def sessions_of(world):
+    """What the controller knows of brokers beside the log."""
+    return {broker_id: astuple(session) for broker_id, session in world.controller.sessions.items()}
+
+
+def up_to_its_offset(sessions):
+    """Without what each heartbeat changes."""
+    return {
+        broker_id: (epoch, registered, shutdown)
+        for broker_id, (epoch, registered, _, _, shutdown) in sessions.items()
+    }
+
+
+def raise_once(monkeypatch, place, name):
+    """Let the next call of this raise."""
+    monkeypatch.setattr(place, name, planted_once(getattr(place, name)))
+
+
+@pytest.mark.covers("D-14")
+@pytest.mark.parametrize(("place", "name", "asks"), BESIDE_THE_RECORDS.values(), ids=BESIDE_THE_RECORDS)
+def test_what_raises_beside_the_records_costs_the_request_and_nothing_is_appended(
+    place, name, asks, monkeypatch
+):
+    """The write counted as appended and never came to the log: the next commit ended the controller."""
+    world = BrokerWorld()
+    world.up(5, 6)
+    world.topic(1, *[(5, 6)] * (SLICE_RECORDS + 10 if place is PlanRunner else 1))
+    before, at = up_to_its_offset(sessions_of(world)), len(world.log)
+    raise_once(monkeypatch, place, name)
+    response = asks(world)
+    assert errors(response) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert world.log[at:] == []
+    assert up_to_its_offset(sessions_of(world)) == before
+    goes_on(world)
+    assert errors(asks(world)) == set()
+    assert len(world.log) > at
+    assert world.controller.error_count == 1
+
+
+@pytest.mark.covers("D-35")
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (BrokerSessions, "over"),
+        (StagedPlan, "appended"),
+        (StagedPlan, "failures"),
+        (Timers, "brokers_changed"),
+    ],
+)
+def test_what_raises_beside_the_records_of_a_timer_is_an_alarm_and_repeated(place, name, monkeypatch):
+    """Broker 5 is silent, and its fencing raises behind its last record: it is fenced a second later."""
+    world = BrokerWorld()
+    world.up(5, 6)
+    topic = world.topic(1, (5, 6))
+    world.now_ms += SESSION_MS - 500
+    world.beat(6)
+    world.now_ms += 1_200
+    raise_once(monkeypatch, place, name)
+    world.settle()
+    assert not world.broker(5).fenced
+    (alarm,) = world.controller.alarms
+    assert "failed once, is repeated: KeyError: 'planted'" in alarm
+    goes_on(world)
+    world.wait(2_000, 6)
+    assert world.broker(5).fenced
+    assert world.partition(topic).leader == 6
+    assert world.controller.alarms == []
+    assert world.controller.error_count == 1
+
+
+@pytest.mark.covers("D-35")
+def test_a_no_op_that_cannot_be_written_is_an_alarm_and_repeated(monkeypatch):
+    world = BrokerWorld()
+    with monkeypatch.context() as patches:
+        patches.setattr(active_controller, "encode_allowed", planted)
+        world.wait(2_600)
+    (alarm,) = world.controller.alarms
+    assert alarm.startswith("NoOp: failed 2 times, is repeated: KeyError: 'planted'")
+    world.wait(2_000)
+    assert world.controller.alarms == []
+    assert world.records(NoOpRecord)
+
+
+@pytest.mark.covers("D-13")
+def test_a_write_that_had_to_wait_for_a_plan_is_withdrawn_if_the_log_refuses_it():
+    """What is appended then is the very write that counts as appended, and no copy of it."""
+
+    def decide(context, request):
+        if not context.image[BROKERS].get(5).fenced:
+            return UNREGISTER_BROKER.decide(context, request)
+        return (NoOpRecord(),), UnregisterBrokerResponse()
+
+    world = world_with(replace(UNREGISTER_BROKER, decide=decide))
+    world.up(5, 6)
+    world.topic(1, *[(5, 6)] * (SLICE_RECORDS + 10))
+    fenced = world.send(BrokerHeartbeatRequest(5, world.broker(5).broker_epoch, 1 << 40, want_fence=True), 2)
+    waiting = world.send(UnregisterBrokerRequest(5), version=0)
+    while waiting not in world.answers:
+        world.commit()
+        if world.slice().slice_of.request == UnregisterBrokerRequest(5):
+            world.refuse()
+    assert errors(world.answers.pop(waiting)) == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+    assert errors(world.answers.pop(fenced)) == set()
+    assert world.controller.in_flight == 0
+    world.append(NoOpRecord())
+    assert world.controller.in_flight == 0
 
 
 def test_a_controller_that_is_not_active_answers_every_request():

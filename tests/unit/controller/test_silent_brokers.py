@@ -16,6 +16,7 @@ from kraftd.protocol.messages import (
     CreateTopicsRequest,
     CreateTopicsRequestCreatableReplicaAssignment,
     CreateTopicsRequestCreatableTopic,
+    UnregisterBrokerRequest,
 )
 from kraftd.records.messages import BrokerRegistrationChangeRecord, PartitionChangeRecord, PartitionRecord
 from kraftd.types import NEVER_MS
@@ -41,6 +42,15 @@ def test_a_silent_broker_is_fenced_after_its_session_and_the_line_says_how_long_
     assert line["reason"] == "no heartbeat"
     assert SESSION_MS <= line["silent_ms"] <= SESSION_MS + LOOK_MS + 500
     assert line["partitions"] == 1
+
+
+def test_a_broker_whose_unregistration_the_log_refused_is_fenced_when_it_falls_silent(world):
+    world.up(5, 6)
+    world.send(UnregisterBrokerRequest(5), version=0)
+    world.refuse()
+    assert not world.broker(5).fenced
+    world.wait(SESSION_MS + 2 * LOOK_MS, 6)
+    assert (world.broker(5).fenced, world.broker(6).fenced) == (True, False)
 
 
 def test_one_broker_is_fenced_a_look_the_one_that_was_silent_longest_first(world):

@@ -8,11 +8,14 @@ import pytest
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.records import quorum_state
 from kraftd.records.batch import scan
-from kraftd.storage import Disk, Log, NodeDirectory, OsFileSystem, format_directory
+from kraftd.records.frame import AnyRecord, RawRecord
+from kraftd.records.messages import FeatureLevelRecord
+from kraftd.records.snapshot import encode_snapshot
+from kraftd.storage import Disk, Log, LogConfig, NodeDirectory, OsFileSystem, format_directory
 from kraftd.types import Election, HealthKind, OffsetAndEpoch, ReplicaKey
 from tests.fixtures import clusters, klog
 from tests.unit.logtools.logs import write_snapshot
-from tests.unit.storage.batches import run_of
+from tests.unit.storage.batches import batch, run_of
 
 FS = OsFileSystem()
 NODES = sorted(path.parent for cluster in clusters() for path in cluster.rglob("meta.properties"))
@@ -101,7 +104,7 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path) -> None:
     problems = "\n".join(inspect_directory(FS, tmp_path).problems)
     assert "quorum-state: is gone; epoch 2 was written last" in problems
     assert "the log ends here, but it had been flushed up to offset 3" in problems
-    assert "bootstrap.checkpoint: is empty, so it is no snapshot" in problems
+    assert "bootstrap.checkpoint at byte 0: is empty, so it is no snapshot" in problems
 
 
 @pytest.mark.covers("SNAP-25")
@@ -111,20 +114,20 @@ def test_a_log_without_its_beginning_needs_a_snapshot(tmp_path: Path) -> None:
     path.mkdir()
     (path / "00000000000000000005.log").write_bytes(b"".join(run_of(5, 8, epoch=0)))
     (problem,) = inspect_directory(FS, tmp_path).problems
-    assert "begins at offset 5, and no snapshot holds the state before it" in problem
+    assert "the log begins at offset 5, and no snapshot is there that holds the state before it" in problem
     snapshot = write_snapshot(path, OffsetAndEpoch(6, 0), [], 1)
     assert inspect_directory(FS, tmp_path).problems == ()
     newer = path / "00000000000000000007-0000000000.checkpoint"
     newer.write_bytes(b"")
     facts = inspect_directory(FS, tmp_path)
     assert facts.problems == ()
-    assert f"{newer}: is empty, so it is no snapshot; an older one is whole" in facts.notes
+    empty = f"{newer} at byte 0: is empty, so it is no snapshot"
+    assert f"{empty}; the snapshot at offset 6 is used instead" in facts.notes
     snapshot.write_bytes(snapshot.read_bytes()[:-1])
-    empty, cut, missing = inspect_directory(FS, tmp_path).problems
-    assert empty == f"{newer}: is empty, so it is no snapshot"
+    cut, lost = inspect_directory(FS, tmp_path).problems
     assert cut.startswith(f"{snapshot} at byte ")
     assert "bytes into a batch" in cut
-    assert "begins at offset 5, and no snapshot holds the state before it" in missing
+    assert lost.startswith(f"{empty}: the log begins at offset 5, and nothing else holds the state before it")
 
 
 def test_a_directory_with_nothing_but_snapshots_ends_with_the_newest(tmp_path: Path) -> None:
@@ -141,6 +144,139 @@ def test_a_directory_with_nothing_but_snapshots_ends_with_the_newest(tmp_path: P
     (path / "leader-epoch-checkpoint").write_bytes(b"0\n1\n2 10\n")
     (problem,) = inspect_directory(FS, tmp_path).problems
     assert "names epoch 2 at offset 10, but the log ends at offset 9" in problem
+
+
+def cut_log(path: Path) -> Path:
+    """A node that counts: a log of 14 records in four segments, and snapshots at 5 and 9. Returns its log."""
+    format_directory(FS, path, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=1)
+    config = LogConfig(segment_bytes=4 * len(batch(0)))
+    node = NodeDirectory.open(FS, path, node_id=1, random_uuid=lambda: os.urandom(16), config=config)
+    node.write_election(Election(3, 2))
+    node.remember_state_health(HealthKind.WHOLE)
+    node.log.append(run_of(0, 14, 3), 0, 14)
+    node.close()
+    log_path = path / "__cluster_metadata-0"
+    for offset in (5, 9):
+        write_snapshot(log_path, OffsetAndEpoch(offset, 3), [FeatureLevelRecord("metadata.version", 25)], 1)
+    return log_path
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def start_of(path: Path) -> NodeDirectory:
+    """What a start makes of it."""
+    node = NodeDirectory.open(FS, path, node_id=1, random_uuid=lambda: os.urandom(16))
+    node.close()
+    return node
+
+
+@pytest.mark.covers("D-23")
+def test_damage_below_a_whole_snapshot_is_no_loss_for_info_or_for_a_start(tmp_path: Path) -> None:
+    log_path = cut_log(tmp_path)
+    flip(log_path / f"{0:020}.log", 100)
+    facts = inspect_directory(NoWrites(), tmp_path)
+    assert facts.problems == ()
+    (note,) = [text for text in facts.notes if "no loss" in text]
+    assert note.startswith(f"{log_path / f'{0:020}.log'} at byte ")
+    assert note.endswith("no loss: the log begins at the snapshot at offset 5 now")
+    assert (facts.log_start_offset, facts.log_end_offset) == (5, 14)
+    started = start_of(tmp_path)  # which reads those bytes later
+    assert (started.damage, started.amnesia) == ((), ())
+
+
+@pytest.mark.covers("D-23")
+def test_damage_behind_every_snapshot_is_a_loss(tmp_path: Path) -> None:
+    log_path = cut_log(tmp_path)
+    flip(log_path / f"{12:020}.log", 20)
+    (problem,) = inspect_directory(NoWrites(), tmp_path).problems
+    assert problem.startswith(f"{log_path / f'{12:020}.log'} at byte 0 (offset 12)")
+    assert start_of(tmp_path).damage == (problem,)
+
+
+@pytest.mark.covers("D-23")
+def test_a_snapshot_beyond_the_logs_end_is_told_to_take_its_place(tmp_path: Path) -> None:
+    log_path = cut_log(tmp_path)
+    write_snapshot(log_path, OffsetAndEpoch(20, 3), [], 1)
+    facts = inspect_directory(NoWrites(), tmp_path)
+    assert facts.problems == ()
+    assert any(
+        "the snapshot at offset 20 in epoch 3 takes the place of the log" in note for note in facts.notes
+    )
+    assert (facts.log_start_offset, facts.log_end_offset, facts.log_end_epoch) == (20, 20, 3)
+    assert [segment.base_offset for segment in facts.segments] == [0, 4, 8, 12], "as they still lie there"
+
+
+@pytest.mark.covers("D-23")
+def test_every_snapshot_is_read_to_its_end_and_a_damaged_one_names_what_is_used_instead(
+    tmp_path: Path,
+) -> None:
+    log_path = cut_log(tmp_path)
+    older, newest = (log_path / f"{offset:020}-{3:010}.checkpoint" for offset in (5, 9))
+    flip(older, older.stat().st_size - 3)
+    facts = inspect_directory(NoWrites(), tmp_path)
+    assert facts.problems == ()
+    (note,) = facts.notes
+    assert note.startswith(f"{older} at byte ")
+    assert note.endswith("; the snapshot at offset 9 is used instead")
+    flip(newest, newest.stat().st_size - 3)
+    notes = inspect_directory(NoWrites(), tmp_path).notes
+    assert [text.rpartition("; ")[2] for text in notes] == ["the log from offset 0 is used instead"] * 2
+
+
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        (RawRecord(200, 1, b""), "of kind UnknownRecord200, version 1"),
+        (RawRecord(12, 9, b""), "of kind FeatureLevelRecord, version 9"),
+        (FeatureLevelRecord("metadata.version", 99), "level 99 of feature metadata.version"),
+    ],
+)
+def test_a_record_that_the_node_would_stop_before_is_named_with_its_byte(
+    tmp_path: Path, record: AnyRecord, what: str
+) -> None:
+    log_path = cut_log(tmp_path)
+    snapshot = write_snapshot(log_path, OffsetAndEpoch(9, 3), [record], 1)
+    (problem,) = inspect_directory(NoWrites(), tmp_path).problems
+    begins = next(scan(snapshot.read_bytes())).size_bytes
+    assert problem == (
+        f"{snapshot} at byte {begins}: a record of the snapshot at offset 9 is {what}, which this version of "
+        "kraftd cannot apply; it stops before it. Run a newer kraftd."
+    )
+
+
+def test_a_snapshot_whose_records_are_none_is_a_problem_only_if_nothing_else_leads_to_a_state(
+    tmp_path: Path,
+) -> None:
+    log_path = cut_log(tmp_path)
+    newest = log_path / f"{9:020}-{3:010}.checkpoint"
+    newest.write_bytes(b"".join(encode_snapshot([b"none"], 3, 1, last_contained_timestamp_ms=1)))
+    facts = inspect_directory(NoWrites(), tmp_path)
+    assert facts.problems == ()
+    (note,) = facts.notes
+    assert note.startswith(f"{newest} at byte 83: ")
+    assert note.endswith("; the snapshot at offset 5 is used instead")
+    node = NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
+    node.cut_front(OffsetAndEpoch(9, 3))
+    node.close()
+    (problem,) = inspect_directory(NoWrites(), tmp_path).problems
+    assert problem.endswith("; nothing else leads to the state before the log")
+
+
+def test_a_damaged_zero_checkpoint_is_a_problem_and_one_with_voters_a_note(tmp_path: Path) -> None:
+    log_path = cut_log(tmp_path)
+    zero = log_path / f"{0:020}-{0:010}.checkpoint"
+    zero.write_bytes(b"garbage")
+    (problem,) = inspect_directory(NoWrites(), tmp_path).problems
+    assert problem.startswith(f"{zero} at byte 0: the file ends 7 bytes into a batch: ")
+    write_snapshot(log_path, OffsetAndEpoch(0, 0), [], 1, voters=(1, 2, 3))
+    facts = inspect_directory(NoWrites(), tmp_path)
+    assert facts.problems == ()
+    (note,) = facts.notes
+    assert note.startswith(f"{zero}: holds the first voters of a quorum with dynamic voters")
 
 
 def test_a_folder_of_nodes_is_not_taken_for_a_member_that_never_started(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     ),
     "a snapshot without its footer": (
         lambda node: cut(node, CHECKPOINT, batches_of(node / LOG / CHECKPOINT)[-1].position),
-        [f"{LOG}/{CHECKPOINT}: has no footer, so it was cut short"],
+        [f"{LOG}/{CHECKPOINT} at byte 4087: has no footer, so it was cut short"],
     ),
     "a snapshot without its header": (
         lambda node: write(node, CHECKPOINT, (node / LOG / CHECKPOINT).read_bytes()[header_of(node) :]),
@@ -154,7 +154,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     ),
     "an empty snapshot": (
         lambda node: cut(node, CHECKPOINT, 0),
-        [f"{LOG}/{CHECKPOINT}: is empty, so it is no snapshot"],
+        [f"{LOG}/{CHECKPOINT} at byte 0: is empty, so it is no snapshot"],
     ),
     "a snapshot of another epoch": (
         lambda node: (node / LOG / CHECKPOINT).rename(node / LOG / f"{4:020}-{3:010}.checkpoint"),

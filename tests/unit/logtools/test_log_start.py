@@ -115,9 +115,9 @@ def test_a_snapshot_that_is_not_whole_is_named_where_the_log_needs_it(tight: Pat
         state(tight)
     assert "begins at offset 1503, and no whole snapshot holds the state there" in str(told.value)
     assert f"{SNAPSHOT_1503} at byte " in str(told.value)
-    cut, missing = inspect_directory(OsFileSystem(), tight).problems
-    assert f"{SNAPSHOT_1503} at byte " in cut
-    assert "begins at offset 1503, and no snapshot holds the state before it" in missing
+    (problem,) = inspect_directory(OsFileSystem(), tight).problems
+    assert f"{SNAPSHOT_1503} at byte " in problem
+    assert "the log begins at offset 1503, and nothing else holds the state before it" in problem
 
 
 def test_a_time_before_its_first_state_has_none(inside: Path, tight: Path) -> None:

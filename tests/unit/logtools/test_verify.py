@@ -11,11 +11,11 @@ from kraftd.logtools.state import state_at
 from kraftd.logtools.verify import Verdict, verify
 from kraftd.records import epoch_checkpoint, names, quorum_state
 from kraftd.records.batch import encode_batch, scan
-from kraftd.records.frame import RawRecord, encode_record
+from kraftd.records.frame import AnyRecord, RawRecord, encode_record
 from kraftd.records.messages import BeginTransactionRecord, NoOpRecord, RemoveTopicRecord, TopicRecord
-from kraftd.types import EpochEntry
+from kraftd.types import EpochEntry, OffsetAndEpoch
 from tests.fixtures import klog
-from tests.unit.logtools.logs import T0, LogMaker, broker, config, orders
+from tests.unit.logtools.logs import T0, LogMaker, broker, config, orders, write_snapshot
 
 
 def judged(*homes: Path) -> Verdict:
@@ -389,6 +389,55 @@ def test_a_log_of_a_newer_kafka_is_whole_and_partial(tmp_path: Path):
     verdict = judged(tmp_path)
     assert verdict.is_whole
     assert verdict.logs[0].unknown_kinds == ((99, 1),)
+
+
+def replaced(made: LogMaker, *records: AnyRecord) -> Path:
+    """A snapshot at the end of the log that holds these records and nothing else."""
+    return write_snapshot(made.log, OffsetAndEpoch(made.end, made.epoch), records, T0)
+
+
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        (RawRecord(200, 1, b""), "of kind UnknownRecord200, version 1"),
+        (RawRecord(12, 9, b""), "of kind FeatureLevelRecord, version 9"),
+    ],
+)
+def test_an_unknown_record_that_only_a_snapshot_has_is_told_with_its_byte_instead_of_what_differs(
+    tmp_path: Path, record: AnyRecord, what: str
+):
+    snapshot = replaced(orders(tmp_path), NoOpRecord(), record)
+    [problem] = problems(judged(tmp_path))
+    start = next(scan(snapshot.read_bytes())).size_bytes
+    assert problem == (
+        f"{snapshot} at byte {start}, offset 2: the record is {what}, which this version of kraftd cannot "
+        "apply; not compared with the log"
+    )
+
+
+def test_a_snapshot_with_unknown_records_that_the_log_has_too_is_no_fault(tmp_path: Path):
+    """A newer Kafka's: what they change is not known, so what differs may be their work."""
+    made = orders(tmp_path).batch(RawRecord(99, 0, b"x"))
+    snapshot = made.snapshot(RawRecord(99, 0, b"x"))
+    verdict = judged(tmp_path)
+    assert (verdict.is_whole, verdict.logs[0].snapshot_count, verdict.logs[0].notes) == (True, 1, ())
+    replaced(made, RawRecord(99, 0, b"x"))
+    verdict = judged(tmp_path)
+    assert (verdict.is_whole, verdict.logs[0].snapshot_count) == (True, 0)
+    [note] = verdict.logs[0].notes
+    assert str(note).startswith(f"{snapshot} at byte ")
+    assert "the record is of kind UnknownRecord99, version 0" in str(note)
+
+
+def test_an_unknown_record_of_the_snapshot_that_the_state_begins_with_has_its_place(tmp_path: Path):
+    made = LogMaker(tmp_path, start=100).lead(1, 3)
+    write_snapshot(made.log, OffsetAndEpoch(100, 2), [RawRecord(99, 0, b"x")], T0)
+    verdict = judged(tmp_path)
+    assert (verdict.is_whole, verdict.logs[0].unknown_kinds) == (True, ((99, 1),))
+    assert [
+        "at byte 83, offset 1: the record is of kind UnknownRecord99, version 0" in str(note)
+        for note in verdict.logs[0].notes
+    ] == [True]
 
 
 def test_a_second_topic_of_a_name_is_told_with_its_own_offset(tmp_path: Path):

@@ -75,6 +75,31 @@ async def test_requests_are_answered_one_at_a_time_in_their_order() -> None:
             assert (await client.receive(m.FetchRequest.API_KEY))[0] == expected
 
 
+@pytest.mark.covers("D-14")
+async def test_a_request_that_was_given_up_is_answered_once_whatever_its_handler_had_done() -> None:
+    """It raised before it answered, and answers late; it raised behind its answer; it cannot be refused."""
+    node = serving()
+    version, told = KAFKA.apis[m.FetchRequest.API_KEY].max_version, m.FetchResponse(error_code=-1)
+
+    def fail(connection: Any, request: Any) -> None:
+        correlation_id = request.correlation_id
+        if correlation_id == 2:
+            connection.reply(version, correlation_id, m.FetchResponse(session_id=2))
+        connection.give_up(version, correlation_id, told if correlation_id < 4 else None)
+
+    node.on_request = fail
+    async with running(node):
+        client = await KafkaClient.connect(node.port)
+        for correlation_id, expected in ((1, told), (2, m.FetchResponse(session_id=2)), (3, told)):
+            client.send(correlation_id, fetch())
+            assert await client.receive(m.FetchRequest.API_KEY) == (correlation_id, expected)
+            if correlation_id == 1:
+                node.requests[0][0].reply(version, 1, m.FetchResponse(session_id=1))
+        client.send(4, fetch())
+        assert await client.reader.read() == b""
+        assert node.requests[0][0].end_reason == "a request that could not be answered"
+
+
 async def test_api_versions_of_a_version_too_new_is_answered_in_version_0_and_the_connection_stays() -> None:
     node = serving()
     async with running(node):

@@ -278,13 +278,17 @@ class Lone:
     # --- requests of others -----------------------------------------------------------------------------
 
     def ask(
-        self, request: m.QuorumRequest, sender: NodeId | None = 2, version: int | None = None
+        self,
+        request: m.QuorumRequest,
+        sender: NodeId | None = 2,
+        version: int | None = None,
+        connection: int = 0,
     ) -> m.QuorumResponse | None:
         """A request comes in; returns the response, unless it is held back."""
         handle = next(self._handles)
         peer = None if sender is None else identity_of(sender)
         version = type(request).MAX_VERSION if version is None else version
-        effects = self.feed(ev.RequestReceived(handle, request, version, peer))
+        effects = self.feed(ev.RequestReceived(handle, request, version, peer, connection))
         return self.reply_to(handle, effects)
 
     def reply_to(self, handle: int, effects: Sequence[fx.Effect]) -> m.QuorumResponse | None:
@@ -369,12 +373,14 @@ class Lone:
         max_bytes: int = 1 << 20,
         prefix_checksum: int = -1,
         cluster_id: str = CLUSTER_ID,
+        connection: int | None = None,
     ) -> m.FetchSnapshotResponsePartitionSnapshot | None:
-        """A replica asks for a piece of a snapshot; None while it is read from the disk."""
+        """A replica asks for a piece of a snapshot, on its connection; None while the disk is read."""
         key = key_of(replica) if replica >= 0 else ReplicaKey(replica)
         epoch = self.epoch if epoch is None else epoch
         ask = FetchSnapshotParams(key, epoch, snapshot_id, position, max_bytes, prefix_checksum)
-        response = self.ask(snapshot_rpc.request_of(cluster_id, ask), sender)
+        connection = 300 + replica if connection is None else connection
+        response = self.ask(snapshot_rpc.request_of(cluster_id, ask), sender, connection=connection)
         assert response is None or isinstance(response, m.FetchSnapshotResponse)
         return None if response is None or not response.topics else response.topics[0].partitions[0]
 

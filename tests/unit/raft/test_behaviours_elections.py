@@ -400,3 +400,4 @@ def test_a_refused_pre_vote_is_asked_three_times_and_then_let_be() -> None:
     state = lone.raft_node.state
     assert isinstance(state, Follower), "back to the leader, whose time is not up"
     assert state.fetch_deadline_ms == 1_000 + 20_000
+    assert state.deadline_ms == state.fetch_deadline_ms, "and not before"

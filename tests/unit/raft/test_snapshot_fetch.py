@@ -7,9 +7,11 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
+from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Prospective
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import LeaderAndEpoch
+from kraftd.raft.timing import Timing
 from kraftd.records.batch import encode_batch
 from kraftd.types import Election, HealthKind, OffsetAndEpoch
 from tests.conformance import covers
@@ -432,6 +434,22 @@ def test_an_observer_whose_leader_falls_silent_looks_for_another_and_goes_on_the
     lone.fetch_response(of=asked, error=ErrorCode.FENCED_LEADER_EPOCH, leader_and_epoch=LeaderAndEpoch(6, 4))
     lone.fetch_response(of=4, snapshot_id=AT_100)
     assert asked_piece(lone, of=4).position == 7  # type: ignore[union-attr]
+
+
+def test_a_fetch_that_is_answered_behind_the_snapshot_was_about_the_old_log() -> None:
+    """A piece takes longer than the fetch timeout, so the observer looks for the leader by a fetch, and the
+    leader answers that one behind the last piece: it still offers the snapshot.
+    """
+    lone = downloading(voters=(2,), epochs=(), timing=Timing(fetch_timeout_ms=500))
+    lone.run(600)
+    late = lone.asked(2, m.FetchRequest)
+    assert late is not None
+    lone.piece(b"0123456789")
+    assert installed(lone.written(AT_100, 10, is_whole=True)) == [AT_100]
+    fetch = lone.asked(2, m.FetchRequest).request.topics[0].partitions[0]  # type: ignore[union-attr]
+    assert fetch.fetch_offset == 100, "it is not waited for"
+    offer = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 2), snapshot_id=AT_100)
+    assert lone.answer(late, offer) == []
 
 
 @covers("LOG-10", "FREQ-16")

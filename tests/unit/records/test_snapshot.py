@@ -103,11 +103,14 @@ def broken() -> dict[str, tuple[bytes, str]]:
     elsewhere = len(header) + 30
     flipped = data[:elsewhere] + bytes([data[elsewhere] ^ 1]) + data[elsewhere + 1 :]
     return {
-        "nothing": (b"", "x.checkpoint: is empty, so it is no snapshot"),
-        "no footer": (header + records, "x.checkpoint: has no footer, so it was cut short"),
+        "nothing": (b"", "x.checkpoint at byte 0: is empty, so it is no snapshot"),
+        "no footer": (
+            header + records,
+            f"x.checkpoint at byte {len(header + records)}: has no footer, so it was cut short",
+        ),
         "no header": (
             encode_batch(0, EPOCH, AT, [b"one"]) + encode_control_batch(1, EPOCH, AT, [bare_footer]),
-            "x.checkpoint: has no header, so it is no snapshot",
+            "x.checkpoint at byte 0: has no header, so it is no snapshot",
         ),
         "cut inside the footer": (data[:-1], f"the file ends {len(footer) - 1} bytes into a batch"),
         "cut inside the first header": (

@@ -21,17 +21,19 @@ from kraftd.records.messages import (
     BeginTransactionRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    KRaftVersionRecord,
     LeaderChangeMessage,
     NoOpRecord,
     RegisterBrokerRecord,
 )
+from kraftd.records.snapshot import encode_snapshot
 from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.storage.filesystem import OsFileSystem
 from kraftd.storage.formatting import format_directory
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.types import Election, OffsetAndEpoch
 from tests.fixtures import clusters, klog
-from tests.unit.logtools.logs import write_snapshot
+from tests.unit.logtools.logs import dynamic, write_snapshot
 
 LEADER = [encode_control(LeaderChangeMessage(leader_id=1))]
 LEVEL = FeatureLevelRecord("metadata.version", 7)
@@ -146,6 +148,78 @@ def test_an_election_of_static_voters_is_let_in(tmp_path):
     refuse_dynamic_voters(directory)
     (tmp_path / "__cluster_metadata-0" / "quorum-state").write_bytes(b"{")
     refuse_dynamic_voters(directory)  # what cannot be read is told elsewhere
+    directory.close()
+
+
+ZERO = f"__cluster_metadata-0/{0:020}-{0:010}.checkpoint"
+
+
+def zero_checkpoint(values=(), quorum=()):
+    return b"".join(encode_snapshot(values, 0, 1, last_contained_timestamp_ms=0, quorum=quorum))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"garbage", "at byte 0: the file ends 7 bytes into a batch"),
+        (b"", "at byte 0: is empty, so it is no snapshot"),
+        (zero_checkpoint([b"x"])[:152], "has no footer, so it was cut short"),
+    ],
+    ids=["garbage", "empty", "no footer"],
+)
+def test_a_damaged_zero_checkpoint_is_told_with_its_byte(tmp_path, data, words):
+    directory = opened(tmp_path, [LEVEL])
+    (tmp_path / ZERO).write_bytes(data)
+    with pytest.raises(StorageError) as raised:
+        refuse_dynamic_voters(directory)
+    text = str(raised.value)
+    assert text.startswith(f"{tmp_path / ZERO} at byte ")
+    assert words in text
+    assert text.endswith(
+        ": it may hold the voters of the cluster: bring the file back, or, if those are the voters of "
+        "controller.quorum.voters, remove it"
+    )
+    directory.close()
+
+
+def test_a_directory_in_place_of_the_zero_checkpoint_is_told(tmp_path):
+    directory = opened(tmp_path, [LEVEL])
+    (tmp_path / ZERO).mkdir()
+    with pytest.raises(StorageError, match="is a directory, and no snapshot: remove it"):
+        refuse_dynamic_voters(directory)
+    directory.close()
+
+
+@pytest.mark.parametrize("voters", [dynamic(1, 2, 3), dynamic(1)[:1], dynamic(1)[1:]])
+def test_a_zero_checkpoint_with_voters_is_refused_for_them(tmp_path, voters):
+    directory = opened(tmp_path, [LEVEL])
+    (tmp_path / ZERO).write_bytes(zero_checkpoint(quorum=voters))
+    with pytest.raises(StorageError, match=r"belongs to a quorum with dynamic voters \(kraft.version 1\)"):
+        refuse_dynamic_voters(directory)
+    directory.close()
+
+
+@pytest.mark.parametrize("quorum", [(), [KRaftVersionRecord(kraft_version=0)]])
+@pytest.mark.parametrize("records", [(), [LEVEL, CONFIG]])
+def test_a_zero_checkpoint_without_voters_is_read_kept_and_never_sent(tmp_path, quorum, records):
+    """Its records are what a new cluster begins with, before those of bootstrap.checkpoint."""
+    directory = opened(tmp_path, [LEVEL])
+    before = directory.bootstrap_records()
+    values = tuple(map(encode_record, records))
+    data = zero_checkpoint(values, quorum)
+    (tmp_path / ZERO).write_bytes(data)
+    directory.log.append([encode_batch(2, 1, 0, [encode_record(LEVEL)])], 2, 3)
+    write_snapshot(tmp_path / "__cluster_metadata-0", OffsetAndEpoch(2, 1), [LEVEL], 0)
+    directory.close()
+    directory = NodeDirectory.open(OsFileSystem(), tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
+    refuse_dynamic_voters(directory)
+    assert directory.bootstrap_records() == (values or before)
+    assert [info.id.offset for info in directory.snapshots.infos] == [2]
+    assert directory.snapshots.open_reader(OffsetAndEpoch(0, 0)) is None
+    directory.cut_front(OffsetAndEpoch(2, 1))
+    assert directory.take_removal().run() == ()
+    assert (tmp_path / ZERO).read_bytes() == data
+    assert directory.warnings == ()
     directory.close()
 
 

@@ -145,6 +145,14 @@ def test_all_mistakes_come_in_one_error() -> None:
         assert part in text
 
 
+@pytest.mark.covers("CLN-03", "CLN-04")
+@pytest.mark.parametrize("value", [-1, 0, 1])
+def test_retention_may_be_nothing_or_without_a_bound_as_in_kafka(value: int) -> None:
+    keys = {"metadata.max.retention.bytes": str(value), "metadata.max.retention.ms": str(value)}
+    log = parse_config(MINIMAL | keys | {"metadata.log.max.snapshot.interval.ms": "0"}, {}).log
+    assert (log.retention_bytes, log.retention_ms, log.snapshot_interval_ms) == (value, value, 0)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "complaint"),
     [
@@ -167,6 +175,8 @@ def test_all_mistakes_come_in_one_error() -> None:
         ("min.insync.replicas", "two", "not an integer"),
         ("unclean.leader.election.enable", "yes", "neither true nor false"),
         ("socket.request.max.bytes", "0", "not between 1"),
+        ("metadata.log.max.record.bytes.between.snapshots", "0", "not between 1"),
+        ("metadata.log.max.snapshot.interval.ms", "-1", "not between 0"),
         ("log.retention.ms", "a week", "log.retention.ms: must be a whole number"),
     ],
 )

@@ -116,6 +116,29 @@ async def test_an_event_that_arises_while_effects_are_carried_out_waits_for_the_
     assert raft_node.seen == ["handle 1", "note 1", "note 2", "handle 11", "handle 12"]
 
 
+@pytest.mark.covers("D-17")
+@pytest.mark.parametrize("where", ["event", "effect"])
+async def test_whoever_delivers_an_event_that_cannot_be_handled_may_know_it(where: str) -> None:
+    """A handler that delivers one must not take what comes back for a failure of its own."""
+    raft_node = Script()
+    driver, ports = drive(raft_node)
+    await turns()
+    raft_node.responses["handle 1"] = [StateChanged("a", "b", 1, "test")]
+
+    def explode() -> None:
+        raise KeyError("planted")
+
+    driver.deliver(Applied(2))
+    assert not driver.has_failed
+    if where == "effect":
+        ports.on_note = explode
+    else:
+        raft_node.seen = None  # type: ignore[assignment]
+    with pytest.raises((KeyError, AttributeError)):
+        driver.deliver(Applied(1))
+    assert driver.has_failed
+
+
 @pytest.mark.covers("D-01", "REQ-10")
 async def test_the_timer_wakes_the_core_when_it_asked_for_it() -> None:
     raft_node = Script()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kraftd.raft import Retention
+from kraftd.raft import LeasedSnapshots, Retention
 from kraftd.raft.events import CutRequested
 from kraftd.records.snapshot import encode_snapshot
 from kraftd.runtime.log_cleaner import INTERVAL_MS, ROLL_BYTES, LogCleaner
@@ -37,7 +37,7 @@ class World:
         )
         self.log_path = folder / "__cluster_metadata-0"
         self.applied = 1 << 62
-        self.leased: set[OffsetAndEpoch] = set()
+        self.leased = LeasedSnapshots()
         self.agrees = True
         self.events: list[Any] = []
         self.lines: list[tuple[str, dict[str, Any]]] = []
@@ -57,7 +57,7 @@ class World:
         if self.agrees:
             self.directory.cut_front(event.start)
 
-    def leased_snapshots(self, now_ms: int) -> set[OffsetAndEpoch]:
+    def leased_snapshots(self, now_ms: int) -> LeasedSnapshots:
         assert now_ms == self.now_ms
         return self.leased
 
@@ -110,8 +110,26 @@ def test_once_a_minute_the_log_is_cut_to_the_bounds_and_the_files_go(world: Worl
     assert (name, others) == ("log_cleaned", [])
     assert (values["start_offset"], values["snapshots"]) == (9, 1)
     assert values["removed_bytes"] > before - world.directory.log.size_bytes > 0
+    assert (world.cleaner.cleanings, world.cleaner.removed_bytes) == (1, values["removed_bytes"])
     world.minute()
     assert len(world.events) == 1
+
+
+@pytest.mark.covers("CLN-02", "CLN-03", "CLN-04")
+@pytest.mark.parametrize("retention", [Retention(0, -1), Retention(-1, 0), Retention(0, 0)])
+def test_a_retention_of_nothing_keeps_the_newest_snapshot_and_what_is_behind_it(
+    tmp_path: Path, retention: Retention
+) -> None:
+    world = World(tmp_path, retention)
+    world.directory.log.append(run_of(0, 14), 0, 14)
+    world.directory.log.flush()
+    for offset in (5, 9, 12):
+        world.freeze(offset)
+        world.minute()
+        world.minute()
+        assert world.names(".checkpoint") == [offset]
+    assert (world.directory.log.start_offset, world.directory.log.end_offset) == (12, 14)
+    world.directory.close()
 
 
 @pytest.mark.covers("CLN-03")
@@ -132,15 +150,32 @@ def test_what_is_not_applied_or_not_flushed_or_downloaded_stays(world: World) ->
         world.freeze(offset)
     world.directory.log.append(run_of(14, 18), 14, 18)
     world.freeze(17)
-    world.leased = {OffsetAndEpoch(5, 1)}
+    world.leased = LeasedSnapshots(voters=frozenset({OffsetAndEpoch(5, 1)}))
     world.minute()
     assert world.events == []
-    world.leased = set()
+    world.leased = LeasedSnapshots()
     world.applied = 10
     world.minute()
     world.applied = 18
     world.minute()
     assert [event.start.offset for event in world.events] == [9, 14]
+
+
+@pytest.mark.covers("D-22", "D-24")
+def test_what_observers_download_beyond_one_retention_is_cut_and_the_raft_node_is_told_so(
+    world: World,
+) -> None:
+    for offset in (5, 9, 14):
+        world.freeze(offset)
+    world.leased = LeasedSnapshots(observers=frozenset({OffsetAndEpoch(9, 1)}))
+    world.cleaner._retention = Retention(world.directory.log.size_bytes, 0)
+    world.minute()
+    world.cleaner._retention = Retention(0, 0)
+    world.minute()
+    assert world.events == [
+        CutRequested(OffsetAndEpoch(9, 1)),
+        CutRequested(OffsetAndEpoch(14, 1), ends_observers_leases=True),
+    ]
 
 
 @pytest.mark.covers("CLN-01")

@@ -59,8 +59,11 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         facts,
         raft_node=lone.raft_node,
         controller=parts,
-        applier=SimpleNamespace(applied_offset=0, applied_timestamp_ms=-1, alarms=(), loaded_percent=40),
+        applier=SimpleNamespace(
+            applied_offset=0, applied_timestamp_ms=-1, alarms=(), loaded_percent=40, loaded_count=3
+        ),
         snapshotter=SimpleNamespace(alarms=(), newest=None, why_none="none is due yet"),
+        log_cleaner=SimpleNamespace(cleanings=2, removed_bytes=700),
         store=parts,
         peer_connections=parts,
         server=parts,
@@ -189,6 +192,19 @@ def test_connections_that_were_closed_are_counted_by_reason() -> None:
     assert status.readings(lone.now)["connections-closed"] == sum(closed.values())
     assert closed["idle"] == 3
     assert set(closed) >= {"malformed", "broken", "over_budget", "refused"}
+
+
+def test_where_the_log_begins_and_what_was_cleaned_is_on_the_page_under_kafkas_names_where_it_has_them() -> (
+    None
+):
+    lone = Lone(epochs=(3, 3, 3))
+    status, _ = status_of(lone)
+    samples = {sample.name: sample for sample in status.samples(lone.now)}
+    start = samples["kafka_log_log_logstartoffset"]
+    assert (start.value, start.labels) == (0, {"topic": "__cluster_metadata", "partition": "0"})
+    assert samples["kafka_server_metadataloader_handleloadsnapshotcount"].value == 3
+    for name, value in (("kraftd_log_cleanings", 2), ("kraftd_log_cleaned_bytes", 700)):
+        assert (samples[name].value, samples[name].is_counter) == (value, True)
 
 
 @pytest.mark.covers("D-23")

@@ -44,6 +44,7 @@ from kraftd.records.messages import (
     RegisterBrokerRecordBrokerEndpoint,
     TopicRecord,
 )
+from kraftd.records.names import snapshot_name
 from kraftd.runtime.controller_apis import ControllerApis
 from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.log_export import LogExports
@@ -192,17 +193,20 @@ def exported(request: Any, *, segments: int, snapshots: int = 0) -> list[Respons
         end_offset=1 << 62,
         segment_files=[(0, SimpleNamespace(name=f"{number:020}.log"), 1 << 62) for number in range(segments)],
     )
+    ids = [OffsetAndEpoch(number, number) for number in range(snapshots)]
     disk = SimpleNamespace(
         read_file=lambda _: bytes(2 * limits.RECORDS_BYTES_MAX),
-        names=lambda _: [f"{number:020}-{number:010}.checkpoint" for number in range(snapshots)],
+        names=lambda _: [snapshot_name(each) for each in ids],
         open=lambda _path, _access: 0,
         size=lambda _handle, _path: 1 << 62,
         close=lambda _: None,
     )
-    directory: Any = SimpleNamespace(path=Path("/anywhere"), log=log, disk=disk)
+    log.reader_view = lambda: SimpleNamespace(pin=lambda: None)
+    kept = SimpleNamespace(hold=lambda: None, infos=[SimpleNamespace(id=each) for each in ids])
+    directory: Any = SimpleNamespace(path=Path("/anywhere"), log=log, disk=disk, snapshots=kept)
     raft_node: Any = SimpleNamespace(epoch=1 << 30, leader_id=1 << 30, high_watermark=1 << 62)
     tasks: Any = SimpleNamespace()
-    exports = LogExports(directory, raft_node, tasks)
+    exports = LogExports(directory, raft_node, tasks, lambda: Now(1, 1))
     manifest = SimpleNamespace(message=m.ExportManifestRequest(), api_version=0, correlation_id=1)
     exports.serve_manifest(connection, manifest)  # type: ignore[arg-type]
     if request is not None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from kraftd.errors import StorageError
+from kraftd.errors import StorageError, UnencodableError
 from kraftd.records import names
+from kraftd.records.batch import scan
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import NoOpRecord
 from kraftd.records.snapshot import encode_snapshot
@@ -36,6 +37,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.state: tuple[OffsetAndEpoch, list[bytes]] | None = None
+        self.refuses = b""
 
     def restore(self, at: OffsetAndEpoch) -> "Restore":
         return Restore(self, at)
@@ -45,8 +47,10 @@ class Restore:
     def __init__(self, machine: Machine, at: OffsetAndEpoch) -> None:
         self.machine, self.at, self.values = machine, at, []  # type: ignore[var-annotated]
 
-    def add(self, values: Sequence[bytes]) -> None:
+    def add(self, values: Sequence[bytes], where: str) -> None:
         assert 0 < len(values) <= 512
+        if self.machine.refuses in values:
+            raise UnencodableError(f"{where}: refused")
         self.values += values
 
     def finish(self) -> None:
@@ -81,6 +85,7 @@ class World:
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.loaded: list[SnapshotInfo] = []
         self.wakes = 0
+        self.now_ms = 1
         self.machine = Machine()
         self.loader = SnapshotLoader(
             self,  # type: ignore[arg-type]
@@ -105,7 +110,7 @@ class World:
         self.wakes += 1
 
     def now(self) -> Now:
-        return Now(1, AT)
+        return Now(self.now_ms, AT)
 
     def info(self, event: str, **fields: Any) -> None:
         self.lines.append((event, fields))
@@ -139,10 +144,45 @@ def test_the_state_is_the_snapshots_once_all_of_it_was_proved() -> None:
     assert world.machine.state == (NEW, values_of(NEW))
     assert world.loaded == world.infos
     assert world.open == []
-    assert [event for event, _ in world.lines] == ["snapshot_loaded"]
-    assert world.lines[0][1] == {"offset": 90, "epoch": 3, "size_bytes": len(world.files[NEW]), "took_ms": 0}
+    assert [event for event, _ in world.lines] == ["snapshot_loading", "snapshot_loaded"]
+    size_bytes = len(world.files[NEW])
+    assert world.lines[0][1] == {"offset": 90, "epoch": 3, "size_bytes": size_bytes, "percent": 0}
+    assert world.loader.loaded_count == 1
+    assert world.lines[1][1] == {"offset": 90, "epoch": 3, "size_bytes": len(world.files[NEW]), "took_ms": 0}
     assert world.loader.percent == 100
     assert not world.loader.step()
+
+
+@pytest.mark.covers("D-18")
+def test_what_the_state_machine_refuses_ends_the_process_with_file_and_byte() -> None:
+    """The last record of the second batch of records, in the second piece that is restored of it."""
+    world = World(NEW)
+    values = values_of(NEW, 2_048)
+    values[-1] += b"!"
+    data = b"".join(encode_snapshot(values, NEW.epoch, AT, last_contained_timestamp_ms=AT))
+    world.files[NEW] = data
+    world.machine.refuses = values[-1]
+    world.load(NEW)
+    _, _, second, _ = scan(data)
+    with pytest.raises(UnencodableError) as raised:
+        world.finish()
+    assert str(raised.value) == f"{names.snapshot_name(NEW)} at byte {second.position}: refused"
+
+
+@pytest.mark.covers("D-23")
+def test_a_restoring_that_takes_long_tells_every_few_seconds_how_far_it_is() -> None:
+    world = World(NEW)
+    world.load(NEW)
+    while world.loader.is_loading:
+        if not world.loader.step() and world.jobs:
+            world.read()
+        world.now_ms += 2_000
+    told = [fields["percent"] for event, fields in world.lines if event == "snapshot_loading"]
+    assert told[0] == 0
+    assert 1 < len(told) < 8
+    assert told == sorted(told)
+    assert told[-1] > 0
+    assert world.lines[-1][0] == "snapshot_loaded"
 
 
 def test_it_is_read_in_pieces_a_piece_ahead() -> None:
@@ -184,7 +224,7 @@ def test_in_place_of_a_damaged_one_the_one_before_it_is_loaded(damage: Callable[
     name = names.snapshot_name(NEW)
     assert alarm.startswith(f"snapshot_damaged: {name}")
     assert alarm.endswith("; the snapshot at offset 70 is loaded instead")
-    assert [event for event, _ in world.lines] == ["snapshot_damaged", "snapshot_loaded"]
+    assert [event for event, _ in world.lines] == ["snapshot_loading", "snapshot_damaged", "snapshot_loaded"]
     assert world.open == []
     world.loader.forget_damage_below(90)
     assert world.loader.alarms
@@ -266,7 +306,8 @@ def test_the_only_one_is_tried_again_until_the_disk_gives_it() -> None:
         assert world.loader.retry_at_ms == world.now().mono_ms + 1_000
         world.loader.retry()
         world.finish()
-    assert [event for event, _ in world.lines] == ["snapshot_damaged"], "one line for one cause"
+    events = [event for event, _ in world.lines]
+    assert events == ["snapshot_loading", "snapshot_damaged"], "one line for one cause"
 
     world.unreadable.clear()
     world.loader.retry()

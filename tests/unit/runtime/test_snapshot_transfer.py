@@ -18,24 +18,26 @@ from kraftd.storage.snapshot_files import SnapshotFiles
 from kraftd.types import OffsetAndEpoch
 from tests.conformance import covers
 
+MIB = 1 << 20
 HERE, THERE = OffsetAndEpoch(300, 2), OffsetAndEpoch(700, 3)
 
 
-def data_of(snapshot_id: OffsetAndEpoch) -> bytes:
+def data_of(snapshot_id: OffsetAndEpoch, records: int = 3_000) -> bytes:
     at = snapshot_id.offset
     return b"".join(
-        encode_snapshot([b"record"] * 3_000, snapshot_id.epoch, at, last_contained_timestamp_ms=at)
+        encode_snapshot([b"record"] * records, snapshot_id.epoch, at, last_contained_timestamp_ms=at)
     )
 
 
 class World:
     """Threads that run when they are told to, and a raft node that only listens."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, records: int = 3_000) -> None:
         self.folder = folder
+        self.content = data_of(HERE, records)
         disk = Disk(OsFileSystem())
         writer = SnapshotFiles(disk, folder, ()).writer(HERE)
-        writer.append(data_of(HERE))
+        writer.append(self.content)
         self.snapshots = SnapshotFiles(disk, folder, (writer.freeze(),))
         self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.events: list[Event] = []
@@ -56,11 +58,15 @@ class World:
     def info(self, event: str, **fields: Any) -> None:
         pass
 
+    def step(self) -> None:
+        """Let the threads end one job."""
+        job, done = self.jobs.popleft()
+        done(job())
+
     def run(self) -> list[Event]:
         """Let the threads end their jobs. Returns what the raft node was told."""
         while self.jobs:
-            job, done = self.jobs.popleft()
-            done(job())
+            self.step()
         events, self.events = self.events, []
         return events
 
@@ -82,6 +88,12 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> World:
+    """One with a snapshot of more than three mebibytes."""
+    return World(tmp_path, 300_000)
 
 
 @covers("SF-01", "SNAP-15")
@@ -126,6 +138,50 @@ def test_a_download_goes_on_only_where_the_bytes_before_are_the_same(world: Worl
     same, other = crc32c.crc32c(data[:5_000]), crc32c.crc32c(b"x" + data[1:5_000])
     assert world.read(5_000, 10, prefix_checksum=same).data == data[5_000:5_010]
     assert world.read(5_000, 10, prefix_checksum=other) == SnapshotRead(7, b"", -1)
+
+
+@covers("D-20", "D-24")
+def test_what_is_before_a_piece_is_compared_a_mebibyte_at_a_time(large: World) -> None:
+    """Whatever else is to be read comes in between."""
+    data = large.content
+    end = 5 * MIB // 2
+    same, other = crc32c.crc32c(data[:end]), crc32c.crc32c(b"x" + data[1:end])
+    for checksum, found in ((same, data[end : end + 10]), (other, b"")):
+        large.transfer.start_read(ReadSnapshot(1, HERE, end, 10, checksum))
+        large.transfer.start_read(ReadSnapshot(2, HERE, 0, 5))
+        for _ in range(4):
+            assert len(large.jobs) in (1, 2), "the next step is there when the last one was done"
+            large.step()
+        assert large.events == [SnapshotRead(2, data[:5], len(data))]
+        assert large.run()[1:] == [SnapshotRead(1, found, len(data) if found else -1)]
+
+
+@covers("D-24")
+def test_a_voters_read_waits_for_one_step_for_observers_at_most(large: World) -> None:
+    """However many they are, and whatever is to be compared for them."""
+    end = 3 * MIB
+    checksum = crc32c.crc32c(large.content[:end])
+    for token in range(10, 20):
+        large.transfer.start_read(ReadSnapshot(token, HERE, end, 10, checksum, for_observer=True))
+    for token in range(4):
+        assert len(large.jobs) == 1
+        large.transfer.start_read(ReadSnapshot(token, HERE, 0, 5))
+        large.step()
+        large.step()
+        assert [event.token for event in large.events] == [token]  # type: ignore[union-attr]
+        large.events.clear()
+    events = large.run()
+    assert [event.token for event in events] == list(range(10, 20)), "each in its turn"  # type: ignore[union-attr]
+    assert {len(event.data) for event in events} == {10}  # type: ignore[union-attr]
+
+
+@covers("D-24")
+def test_the_size_alone_costs_the_disk_nothing(world: World) -> None:
+    size = len(data_of(HERE))
+    for position, max_bytes in ((0, 0), (size, 10), (2**62, 10)):
+        world.transfer.start_read(ReadSnapshot(7, HERE, position, max_bytes, for_observer=True))
+    assert not world.jobs
+    assert world.run() == [SnapshotRead(7, b"", size)] * 3
 
 
 @covers("D-20", "SF-09")

@@ -54,6 +54,7 @@ class World:
         self.disk = Disk(self.fs)
         self.image: MetadataImage = IMAGE
         self.is_leader = False
+        self.lacks_one = False
         self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.written: list[SnapshotInfo] = []
@@ -65,6 +66,7 @@ class World:
             me=me,
             voter_ids=(1, 2, 3),
             is_leader=lambda: self.is_leader,
+            lacks_one=lambda: self.lacks_one,
             image=lambda: self.image,
             open_writer=lambda snapshot_id: SnapshotWriter(self.disk, folder, snapshot_id),
             written=self.written.append,
@@ -291,6 +293,22 @@ def test_an_older_one_whose_write_had_begun_is_not_the_newest(world: World) -> N
     assert world.snapshotter.newest == loaded
 
 
+@pytest.mark.covers("D-19")
+def test_where_all_went_bad_one_is_made_at_once_and_the_points_of_the_log_stay(world: World) -> None:
+    world.apply(0)
+    world.turns_to_end()
+    world.lacks_one = True
+    for base in (1, 2):
+        world.apply(base, size=40)
+    world.turns_to_end()
+    world.lacks_one = False
+    for base in (3, 4):
+        world.apply(base, size=40)
+    world.turns_to_end()
+    # The one at 2 is extra. The next point is where 100 bytes have come since the first, as on all nodes.
+    assert [info.id.offset for info in world.written] == [1, 2, 4]
+
+
 # --- why none is written ------------------------------------------------------------------------------------
 
 
@@ -299,7 +317,7 @@ def test_it_says_why_there_is_no_snapshot(tmp_path: Path) -> None:
     world = World(tmp_path, me=2)
     world.apply(0, size=40)
     snapshotter = world.snapshotter
-    assert snapshotter.why_none == "none is due yet: 40 of 100 bytes of log have been applied since the last"
+    assert snapshotter.why_none == "none is due yet: 40 of 100 bytes of log"
     world.image = apply_all(IMAGE, [BeginTransactionRecord("t")], 7)
     world.apply(1)
     assert snapshotter.why_none == "one is due, and a metadata transaction is open since offset 7"

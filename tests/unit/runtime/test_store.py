@@ -12,9 +12,10 @@ import pytest
 from kraftd.raft.effects import Append, ColdRead, Flush
 from kraftd.raft.events import BatchesRead, LogDamaged, LogFlushed
 from kraftd.records.batch import encode_batch
+from kraftd.records.snapshot import encode_snapshot
 from kraftd.runtime.driver import read_clocks
 from kraftd.runtime.raft_metrics import RaftMetrics
-from kraftd.runtime.store import RECOVERY_POINT_INTERVAL_MS, DirectoryStore
+from kraftd.runtime.store import RECOVERY_POINT_INTERVAL_MS, DirectoryStore, StoreFindings
 from kraftd.runtime.worker import Worker
 from kraftd.storage import Disk, NodeDirectory, OsFileSystem, format_directory
 from kraftd.storage.sidecar import read_sidecar
@@ -62,6 +63,10 @@ class World:
             self,
             self,
             RaftMetrics(0),
+            StoreFindings(
+                lambda generation, damage: self.deliver(LogDamaged(generation, str(damage))),
+                lambda problems: self.deliver(tuple(problems)),
+            ),
             flush_worker=self.workers[0],
             read_worker=self.workers[1],
         )
@@ -284,3 +289,25 @@ async def test_a_cold_read_holds_its_files_until_it_has_ended(world: World) -> N
     removal = world.directory.take_removal()
     assert len(removal.handles) == 3
     assert removal.run() == ()
+
+
+@pytest.mark.covers("CLN-01")
+async def test_what_a_cut_cannot_remove_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    for base in range(3):
+        world.append(base)
+        world.directory.log.roll_at(1)
+    world.directory.log.flush()
+    snapshot_id = OffsetAndEpoch(2, 1)
+    writer = world.directory.snapshots.writer(snapshot_id)
+    for piece in encode_snapshot([b"record"], 1, 1, last_contained_timestamp_ms=1):
+        writer.append(piece)
+    world.directory.add_snapshot(writer.freeze())
+    monkeypatch.setattr(world.disk, "unlink", refuse, raising=False)
+    world.store.cut_log(snapshot_id)
+    await world.happened.wait()
+    (problems,) = world.events
+    assert problems
+    assert all(text.endswith("unlink failed: Operation not permitted") for text in problems)

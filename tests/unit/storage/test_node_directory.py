@@ -386,8 +386,10 @@ def test_unfinished_snapshots_are_removed_at_the_start_and_said_in_one_line(tmp_
     kept = (f"{4:020}-{3:010}.checkpoint", "notes.checkpoint.part", f"{4:020}.part")
     for name in (*leftovers, *kept):
         (log_path(tmp_path) / name).write_bytes(b"?")
-    (log_path(tmp_path) / f"{5:020}-{3:010}.checkpoint.part").mkdir()
+    folder = log_path(tmp_path) / f"{5:020}-{3:010}.checkpoint.part"
+    folder.mkdir()
     node = open_at(tmp_path)
+    assert f"{folder}: is a directory, and no snapshot: remove it" in node.warnings
     (line,) = [text for text in node.warnings if "promised nothing" in text]
     assert line == f"{log_path(tmp_path)}: removed what promised nothing: {', '.join(sorted(leftovers))}"
     node.close()

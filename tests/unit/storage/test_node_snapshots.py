@@ -141,7 +141,78 @@ def test_a_damaged_newest_one_is_no_loss_if_the_log_reaches_back(tmp_path: Path)
     assert (node.damage, node.amnesia) == ((), ())
     assert [str(path) in text for path, text in zip(bad, node.warnings, strict=True)] == [True, True]
     assert "byte" in node.warnings[0]
-    assert node.warnings[0].endswith("; the log does without it")
+    assert node.warnings[0].endswith("; the snapshot at offset 5 is used instead")
+    node.close()
+
+
+def beside(node: NodeDirectory, offset: int, epoch: int = 3) -> Path:
+    return log_path(node.path) / names.snapshot_name(OffsetAndEpoch(offset, epoch))
+
+
+def hurt(node: NodeDirectory) -> dict[str, Path]:
+    """Files with a snapshot's name that do not count, each in another way."""
+    found = {
+        "no header": beside(node, 1),
+        "a foreign epoch": beside(node, 2, epoch=9),
+        "not of this log": beside(node, 3, epoch=1),
+        "empty": beside(node, 6),
+    }
+    data = {epoch: b"".join(encode_snapshot([], epoch, 1, last_contained_timestamp_ms=1)) for epoch in (1, 3)}
+    for path, content in zip(found.values(), (b"?" * 100, data[3], data[1], b""), strict=True):
+        path.write_bytes(content)
+    return found
+
+
+@pytest.mark.covers("CLN-06", "SNAP-24")
+@pytest.mark.parametrize("how", ["cut", "installed"])
+def test_what_does_not_count_goes_with_what_is_before_the_logs_start(tmp_path: Path, how: str) -> None:
+    node = used(tmp_path)
+    freeze(node, 12)
+    kept = beside(node, 13)
+    kept.write_bytes(b"")
+    node.close()
+    bad = hurt(node)
+    node = open_at(tmp_path)
+    assert all(path.exists() for path in bad.values()), "the log reaches back to before them"
+    assert offsets_of(node) == [12]
+    if how == "cut":
+        node.cut_front(OffsetAndEpoch(12, 3))
+    else:
+        node.install_snapshot(freeze(node, 30, 4), 1)
+        kept = beside(node, 30, 4)
+    assert not any(path.exists() for path in bad.values())
+    assert node.take_removal().run() == ()
+    assert kept.name in checkpoints(tmp_path)
+    assert not [name for name in checkpoints(tmp_path) if name.endswith(".deleted")]
+    node.close()
+
+
+@pytest.mark.covers("SNAP-24")
+def test_what_does_not_count_and_lies_before_the_log_goes_at_a_start_in_one_line_each(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    node.cut_front(freeze(node, 9))
+    node.close()
+    bad = hurt(node)
+    folder = beside(node, 4)
+    folder.mkdir()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, offsets_of(node)) == (9, [9])
+    assert checkpoints(tmp_path) == [
+        folder.name,
+        names.snapshot_name(OffsetAndEpoch(9, 3)),
+    ]
+    for name in ("no header", "a foreign epoch", "empty"):
+        (line,) = [text for text in node.warnings if str(bad[name]) in text]
+        assert "at byte 0: " in line
+        assert line.endswith("; removed: it is of no use to a log that begins at offset 9")
+    (line,) = [text for text in node.warnings if str(folder) in text]
+    assert line == f"{folder}: is a directory, and no snapshot: remove it"
+    node.close()
+    node = open_at(tmp_path)
+    assert node.warnings == (line,)
+    node.cut_front(freeze(node, 12))
+    assert node.take_removal().run() == ()
+    assert folder.exists(), "only files are removed"
     node.close()
 
 
@@ -171,6 +242,35 @@ def test_a_log_that_only_a_damaged_snapshot_leads_to_is_set_aside_until_another_
     node.install_snapshot(freeze(node, 40, 3), 1)
     assert node.take_removal().run() == ()
     assert list(log_path(tmp_path).glob("*.aside")) == []
+    node.close()
+
+
+@pytest.mark.covers("D-23")
+def test_a_snapshot_that_the_log_does_not_reach_leads_to_no_state(tmp_path: Path) -> None:
+    """It was downloaded, and is not installed yet: the records between the two are not here."""
+    node = used(tmp_path, end=14)
+    within, beyond = freeze(node, 9), freeze(node, 20)
+    assert offsets_of(node) == [9, 20]
+    assert node.usable_snapshots == (within,)
+    node.install_snapshot(beyond, 1)
+    assert node.usable_snapshots == (beyond,)
+    node.close()
+
+
+@pytest.mark.covers("D-06", "D-23")
+def test_a_node_that_had_forgotten_already_keeps_that_reason_when_its_log_is_set_aside(
+    tmp_path: Path,
+) -> None:
+    node = used(tmp_path)
+    only = freeze(node, 9)
+    node.cut_front(only)
+    node.remember_state_health(HealthKind.AMNESIA, ["its vote is lost"])
+    path = spoil(node, only)
+    node.close()
+    node = open_at(tmp_path)
+    assert node.amnesia == ("its vote is lost",)
+    assert [str(path) in warning for warning in node.warnings].count(True) == 1
+    assert (node.log.start_offset, node.log.end_offset) == (0, 0)
     node.close()
 
 

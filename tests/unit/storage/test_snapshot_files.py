@@ -7,7 +7,7 @@ import pytest
 from kraftd.records import names
 from kraftd.records.batch import scan
 from kraftd.records.snapshot import encode_snapshot
-from kraftd.storage import Disk, OsFileSystem
+from kraftd.storage import Access, Disk, OsFileSystem
 from kraftd.storage.snapshot_files import SnapshotFiles, survey_snapshots
 from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import OffsetAndEpoch
@@ -157,3 +157,17 @@ def test_what_cannot_be_removed_is_said_and_stays_without_its_name(tmp_path: Pat
     )
     assert disk.failure is None
     assert survey_snapshots(disk, tmp_path).infos == ()
+
+
+def test_one_that_goes_while_a_start_looks_is_no_damage(tmp_path: Path) -> None:
+    """A cleaner of the process before renames it between the listing and the opening."""
+
+    class Vanishing(OsFileSystem):
+        def open(self, path: Path, access: Access, /) -> int:
+            if path == path_of(tmp_path, SECOND):
+                path.unlink(missing_ok=True)
+            return super().open(path, access)
+
+    infos = tuple(write(tmp_path, each) for each in (FIRST, SECOND))
+    survey = survey_snapshots(Disk(Vanishing()), tmp_path)
+    assert (survey.infos, survey.damaged) == (infos[:1], ())

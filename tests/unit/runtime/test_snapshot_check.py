@@ -1,0 +1,129 @@
+"""The snapshots that a start did not prove are read behind it; a damaged one is told and counts no more."""
+
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftd.records import names
+from kraftd.records.snapshot import encode_snapshot
+from kraftd.runtime.snapshot_check import SnapshotCheck
+from kraftd.storage import Disk, OsFileSystem, StorageFailure
+from kraftd.storage.snapshot_files import SnapshotFiles, survey_snapshots
+from kraftd.storage.snapshots import PIECE_BYTES
+from kraftd.types import OffsetAndEpoch
+
+IDS = OLD, MIDDLE, NEW = tuple(OffsetAndEpoch(offset, 3) for offset in (40, 70, 90))
+
+
+class World:
+    """A folder with three snapshots, the thread and the log of lines."""
+
+    def __init__(self, folder: Path, size: int = 10) -> None:
+        self.folder = folder
+        for each in IDS:
+            pieces = encode_snapshot([b"x" * 100] * size, 3, 1, last_contained_timestamp_ms=1)
+            self.path_of(each).write_bytes(b"".join(pieces))
+        self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def path_of(self, snapshot_id: OffsetAndEpoch) -> Path:
+        return self.folder / names.snapshot_name(snapshot_id)
+
+    def spoil(self, snapshot_id: OffsetAndEpoch) -> None:
+        data = bytearray(self.path_of(snapshot_id).read_bytes())
+        data[-3] ^= 1
+        self.path_of(snapshot_id).write_bytes(bytes(data))
+
+    def start(self, fs: OsFileSystem | None = None) -> None:
+        disk = Disk(fs or OsFileSystem())
+        self.files = SnapshotFiles(disk, self.folder, survey_snapshots(disk, self.folder).infos)
+        self.check = SnapshotCheck(self.files, self, self)  # type: ignore[arg-type]
+        self.check.begin()
+
+    def submit(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.jobs.append((job, done))
+
+    def run_job(self) -> None:
+        job, done = self.jobs.popleft()
+        done(job())
+
+    def finish(self) -> None:
+        while self.jobs:
+            assert len(self.jobs) == 1, "others want the thread, too"
+            self.run_job()
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.lines.append((event, fields))
+
+    @property
+    def counted(self) -> list[OffsetAndEpoch]:
+        return [info.id for info in self.files.infos]
+
+
+@pytest.mark.covers("D-23")
+def test_whole_ones_are_not_spoken_of(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.start()
+    world.finish()
+    assert (world.lines, world.counted) == ([], list(IDS))
+    world.check.begin()
+    assert not world.jobs, "once a start"
+
+
+@pytest.mark.covers("D-23")
+def test_a_damaged_older_one_is_told_counts_no_more_and_goes_with_the_log_before_it(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.spoil(MIDDLE)
+    world.start()
+    assert world.counted == list(IDS), "its header is sound"
+    world.finish()
+    ((event, fields),) = world.lines
+    assert (event, fields["offset"], fields["epoch"]) == ("snapshot_damaged", 70, 3)
+    assert fields["reason"].startswith(f"{world.path_of(MIDDLE)} at byte ")
+    assert fields["instead"] == "the snapshot at offset 90 is used instead"
+    assert world.counted == [OLD, NEW]
+    assert world.files.open_reader(MIDDLE) is None
+    assert world.path_of(MIDDLE).exists()
+    world.files.remove_before(NEW)
+    assert not world.path_of(MIDDLE).exists()
+
+
+def test_it_is_read_piece_by_piece_and_one_that_goes_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    world = World(tmp_path, size=25_000)
+    assert world.path_of(OLD).stat().st_size > 2 * PIECE_BYTES
+    world.spoil(OLD)
+    world.spoil(MIDDLE)
+    world.start()
+    world.run_job()
+    world.run_job()
+    assert world.lines == []
+    world.files.remove_before(NEW)
+    assert world.files.take_removal().run() == ()
+    assert list(tmp_path.glob("*.deleted")), "it is still read"
+    world.finish()
+    assert (world.lines, world.counted) == ([], [NEW])
+    assert world.files.take_removal().run() == ()
+    assert not list(tmp_path.glob("*.deleted"))
+
+
+def test_what_the_disk_refuses_is_told_and_a_disk_that_failed_ends_the_process(tmp_path: Path) -> None:
+    class Refusing(OsFileSystem):
+        error: Exception | None = None
+
+        def pread(self, handle: int, size: int, position: int) -> bytes:
+            if self.error is not None:
+                raise self.error
+            return super().pread(handle, size, position)
+
+    fs = Refusing()
+    world = World(tmp_path)
+    world.start(fs)
+    fs.error = OSError(5, "Input/output error")
+    world.run_job()
+    assert "Input/output error" in world.lines[0][1]["reason"]
+    fs.error = StorageFailure("the disk is gone")
+    with pytest.raises(StorageFailure):
+        world.run_job()
