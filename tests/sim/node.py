@@ -574,7 +574,9 @@ class SimNode:
     def _fsync_us(self) -> int:
         part = self.random.random()
         # Not ten times a sync that hangs already: it would outlast the time that a healed cluster is given.
-        slow = max(10.0, self.slow_disk) if part > 0.99 else self.slow_disk
+        # Two slow ones within a cut of the log outlast a short fetch timeout, and then something did happen.
+        is_tail = part > 0.99 and not self.world.is_undisturbed
+        slow = max(10.0, self.slow_disk) if is_tail else self.slow_disk
         return int(self.world.shape.fsync_us * (0.5 + part) * slow)
 
     def _job_done(self) -> None:

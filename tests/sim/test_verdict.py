@@ -1,12 +1,23 @@
-"""A healthy cluster may only be late where its network alone can be."""
+"""The last judgement sees a cluster that is not healthy, not whole, or has lost a change; and knows that one
+may be late where its network alone can be.
+"""
 
+from contextlib import nullcontext
 from random import Random
 
 import msgspec
 import pytest
 
+from kraftd.raft.leader_state import LeaderState
+from kraftd.raft.rejoin import Rejoin
+from kraftd.records.messages import ConfigRecord
+from tests.firing import fires
+from tests.sim import verdict
+from tests.sim.fault_base import S
+from tests.sim.fault_budget import WIPED, Harm
+from tests.sim.loaders import LIST, LIST_DEFAULT, LONG_VALUE
 from tests.sim.verdict import may_be_late
-from tests.sim.world import draw_shape
+from tests.sim.world import World, draw_shape
 
 FAR_AWAY, NEAR = (100, 80_000), (100, 5_000)
 
@@ -31,3 +42,65 @@ def test_a_client_may_be_told_of_a_timeout_on_a_slow_network_only(
         controller_timeout_ms=timeout_ms,
     )
     assert may_be_late(shape) is expected
+
+
+def test_a_leader_that_goes_without_a_reason_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict, "WRITES", 0)
+    leader = next(node for node in world.nodes.values() if node.is_leader)
+    world.at(verdict.SETTLED_US + 50_000, lambda: leader.crash(down_us=1 * S))
+    with fires("Health", r"nothing happened, and yet \(\d+, \d\) was elected"):
+        verdict._stay_healthy(world)
+
+
+def test_where_nothing_happens_no_disk_takes_long(world: World) -> None:
+    """Node 1 led with a fetch timeout of 500 ms, and cut its log: two of the five syncs took 224 ms each."""
+    leader = next(node for node in world.nodes.values() if node.is_leader)
+    slowest_us = 1.5 * world.shape.fsync_us
+    assert any(leader._fsync_us() > slowest_us for _ in range(2_000))
+    with verdict._undisturbed(world):
+        assert all(leader._fsync_us() <= slowest_us for _ in range(2_000))
+
+
+def test_a_write_that_is_refused_though_there_is_room_is_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that forgets to give back the room of what it has committed."""
+    monkeypatch.setattr(verdict, "WRITES", 0)
+    full = property(lambda _: 1 << 40)
+    world.at(verdict.SETTLED_US, lambda: monkeypatch.setattr(LeaderState, "uncommitted_bytes", full))
+    with fires("Health", r"nothing happened, and yet refused: write of m\d+"):
+        verdict._stay_healthy(world)
+
+
+def test_a_voter_that_is_never_whole_again_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rejoin, "try_complete", lambda *_: False)
+    monkeypatch.setattr(verdict, "ROUNDS", 3)
+    node = next(node for node in world.nodes.values() if not node.is_leader)
+    assert world.run_until(lambda: world.fault_budget.is_known_to_all(node), 30 * S)
+    node.crash()
+    world.fault_budget.note(node, Harm(identity=True, peers=True, start_counter=WIPED))
+    node.wipe()
+    node.start()
+    with fires("Rejoining", rf"not whole: {{{node.id}"):
+        verdict.judge(world)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_right"),
+    [
+        pytest.param(
+            (LIST_DEFAULT + ",b", LIST_DEFAULT, None, LIST_DEFAULT + ",c", "", "a", "a,b", "b", LONG_VALUE),
+            True,
+            id="one change each",
+        ),
+        pytest.param(("", "a", "a,b", "a,c"), False, id="two appended to the same, and one change is lost"),
+        pytest.param(("", "a", "a,b", "b,a"), False, id="put in another order"),
+        pytest.param(("", "a", "a,b", "a,b,b,c"), False, id="two changes at once"),
+        pytest.param(("", "a", "a,b", None, "a,b,c"), False, id="deleted, and there again"),
+    ],
+)
+def test_a_change_of_a_list_that_is_lost_is_seen(values: tuple[str | None, ...], is_right: bool) -> None:
+    records = [ConfigRecord(4, "1", name, value) for value in values for name in (LIST, "x")]
+    others = [ConfigRecord(4, "2", LIST, LIST_DEFAULT + ",z")]
+    with nullcontext() if is_right else fires("ListsAreChanged", f"became {values[-1]!r} in the log"):
+        verdict._compare_lists([*records[:2], *others, *records[2:]])
