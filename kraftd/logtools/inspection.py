@@ -29,7 +29,7 @@ from kraftd.storage.opening import unusable_log
 from kraftd.storage.presence import lost_log
 from kraftd.storage.sidecar import SidecarState, read_sidecar
 from kraftd.storage.snapshot_files import SnapshotSurvey, damage_of, instead_text, survey_snapshots
-from kraftd.storage.snapshots import PIECE_BYTES
+from kraftd.storage.snapshots import PIECE_BYTES, leftovers, no_snapshot_text
 from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
 
 
@@ -140,6 +140,7 @@ class _Inspector:
         try:
             self._at_partition_metadata()
             self._at_zero_checkpoint()
+            self._at_leftovers()
             self._at_segments()
         except StorageError as error:
             self._problems.append(str(error))
@@ -169,6 +170,15 @@ class _Inspector:
                 f"{self._log_path / ZERO_CHECKPOINT}: holds the first voters of a quorum with dynamic "
                 "voters: kraftd does not start in this directory"
             )
+
+    def _at_leftovers(self) -> None:
+        """Look at unfinished and at removed snapshots, of which a running node has some."""
+        for name in leftovers(self._disk, self._log_path):
+            path = self._log_path / name
+            if self._disk.fs.is_directory(path):
+                self._notes.append(no_snapshot_text(path))
+            else:
+                self._notes.append(f"{path}: promises nothing: the next start removes it")
 
     def _at_segments(self) -> None:
         quorum_state = self._log_path / names.QUORUM_STATE

@@ -152,7 +152,7 @@ def remove_leftovers(disk: Disk, directory: Path) -> list[str]:
     Returns:
         What was removed, and what could not be, in lines for the operator.
     """
-    found = [name for name in disk.names(directory) if _LEFTOVER.fullmatch(name)]
+    found = leftovers(disk, directory)
     removed = [name for name in found if not disk.fs.is_directory(directory / name)]
     for name in removed:
         disk.remove(directory / name)
@@ -160,6 +160,11 @@ def remove_leftovers(disk: Disk, directory: Path) -> list[str]:
     if removed:
         told.append(f"{directory}: removed what promised nothing: {', '.join(removed)}")
     return told
+
+
+def leftovers(disk: Disk, directory: Path) -> list[str]:
+    """The names of what was being written or awaits its deletion: it promises nothing, a start removes it."""
+    return [name for name in disk.names(directory) if _LEFTOVER.fullmatch(name)]
 
 
 def no_snapshot_text(path: Path) -> str:

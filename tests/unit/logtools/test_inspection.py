@@ -266,6 +266,24 @@ def test_a_snapshot_whose_records_are_none_is_a_problem_only_if_nothing_else_lea
     assert problem.endswith("; nothing else leads to the state before the log")
 
 
+def test_what_was_being_written_or_deleted_promises_nothing_and_is_no_problem(tmp_path: Path) -> None:
+    format_directory(FS, tmp_path, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=1)
+    NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16)).close()
+    path = tmp_path / "__cluster_metadata-0"
+    name = "00000000000000000003-0000000002.checkpoint"
+    (path / f"{name}.part").write_bytes(b"half of i")
+    (path / f"{name}.deleted").write_bytes(b"")
+    (path / "00000000000000000009-0000000002.checkpoint.part").mkdir()
+    facts = inspect_directory(NoWrites(), tmp_path)
+    assert facts.problems == ()
+    told = dict(note.removeprefix(f"{path}/").split(": ", 1) for note in facts.notes if "checkpoint." in note)
+    assert told == {
+        f"{name}.part": "promises nothing: the next start removes it",
+        f"{name}.deleted": "promises nothing: the next start removes it",
+        "00000000000000000009-0000000002.checkpoint.part": "is a directory, and no snapshot: remove it",
+    }
+
+
 def test_a_damaged_zero_checkpoint_is_a_problem_and_one_with_voters_a_note(tmp_path: Path) -> None:
     log_path = cut_log(tmp_path)
     zero = log_path / f"{0:020}-{0:010}.checkpoint"
