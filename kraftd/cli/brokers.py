@@ -1,13 +1,21 @@
-"""`kraftctl brokers list|describe`: the brokers as the active controller knows them, without one in between.
+"""`kraftctl brokers list|describe|can-stop`: the brokers as the active controller knows them.
+
+No broker is in between: all of it works while none is up.
 
 What is registered comes from the metadata log. When a broker was last heard of, and how far it has read that
 log, is what the active controller knows; a new one begins anew, and takes every unfenced broker for heard of
 at that moment. Brokers that are fenced are listed too: no broker of Kafka's tells of those.
 
-Schema of both: a list of broker_id, state (active, fenced, shutting down), broker_epoch, incarnation_id, rack
-    (text or null), listeners (NAME://HOST:PORT), log_dirs, cordoned_log_dirs (ids), last_contact_ms (since
-    its last heartbeat), session_timeout_ms, metadata_offset (the last it has), metadata_lag (records that it
-    has not read; all -1 unknown), leaders, in_sync, replicas (numbers of partitions).
+`can-stop` asks by the rules of a controlled shutdown which partitions need a broker, changes nothing, and
+exits with 5 if there are any: nobody could lead them without it, or too few would be in sync for acks=all.
+
+Schema of `list` and `describe`: a list of broker_id, state (active, fenced, shutting down), broker_epoch,
+    incarnation_id, rack (text or null), listeners (NAME://HOST:PORT), log_dirs, cordoned_log_dirs (ids),
+    last_contact_ms (since its last heartbeat), session_timeout_ms, metadata_offset (the last it has),
+    metadata_lag (records that it has not read; all -1 unknown), leaders, in_sync, replicas (numbers of
+    partitions).
+Schema of `can-stop`: broker_id, can_stop (bool), without_leader, under_min_isr (lists of partitions, as in
+    `kraftctl partitions list`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +23,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from kraftd.cli.failures import RefusedError
+from kraftd.cli.failures import ExitCode, RefusedError
 from kraftd.cli.options import (
     NODE_ID_MAX,
     BootstrapOption,
@@ -26,10 +34,13 @@ from kraftd.cli.options import (
 )
 from kraftd.cli.output import columns, emit, id_text, labels
 from kraftd.cli.pages import Listing, ask_pages
+from kraftd.cli.partition_pages import list_partitions
+from kraftd.metadata.partition_conditions import PartitionCondition
+from kraftd.metadata.views import ids_text
 from kraftd.protocol.messages import ListBrokersRequest, ListBrokersResponse, ListBrokersResponseBroker
 from kraftd.types import Endpoint, uuid_text
 
-app = typer.Typer(help="List and describe brokers.")
+app = typer.Typer(help="List and describe brokers, and say which can stop.")
 
 Row: TypeAlias = dict[str, Any]
 
@@ -66,6 +77,55 @@ def describe_command(
         emit(rows, output_of(context, output), describe_table)
     if unknown := [str(broker_id) for broker_id in wanted if broker_id not in known]:
         raise RefusedError(f"there is no broker {' and no broker '.join(unknown)}")
+
+
+@app.command("can-stop")
+def can_stop_command(
+    context: typer.Context,
+    broker_id: Annotated[int, typer.Argument(metavar="ID", min=0, max=NODE_ID_MAX, show_default=False)],
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Say whether a broker can stop without a partition that nobody leads or acks=all cannot write to."""
+    nodes = bootstrap_of(context, bootstrap)
+    if not list_brokers(nodes, [broker_id], timeout_ms):
+        raise RefusedError(f"there is no broker {broker_id}")
+    needed = list_partitions(nodes, PartitionCondition.NEEDS_BROKER, timeout_ms, broker_id=broker_id)
+    data: Row = {
+        "broker_id": broker_id,
+        "can_stop": not needed,
+        "without_leader": [row for row in needed if row["left_alone"]],
+        "under_min_isr": [row for row in needed if not row["left_alone"]],
+    }
+    emit(data, output_of(context, output), can_stop_table)
+    if needed:
+        raise typer.Exit(ExitCode.UNHEALTHY)
+
+
+def can_stop_table(data: Mapping[str, Any]) -> str:
+    """A line with the verdict, and one row for each partition that needs the broker."""
+    broker_id = data["broker_id"]
+    if data["can_stop"]:
+        return f"Broker {broker_id} can stop: every partition has a leader and takes acks=all without it."
+    alone, few = data["without_leader"], data["under_min_isr"]
+    verdict = (
+        f"Broker {broker_id} is needed: without it {len(alone)} partitions have no leader, "
+        f"and {len(few)} do not take acks=all."
+    )
+    cells = [
+        (
+            row["partition"],
+            ids_text(row["replicas"]),
+            ids_text(row["isr"]),
+            row["min_isr"],
+            then,
+            row["topic"],
+        )
+        for then, rows in (("no leader", alone), ("no acks=all", few))
+        for row in rows
+    ]
+    return f"{verdict}\n{columns(('Partition', 'Replicas', 'Isr', 'MinIsr', 'Without', 'Topic'), cells)}"
 
 
 def list_brokers(

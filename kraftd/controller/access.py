@@ -101,9 +101,11 @@ ACCESS: Final[Mapping[str, Access | None]] = {
     "CreateTopics": _on(AclOperation.CREATE, AclResource.CLUSTER, AclResource.TOPIC),
     "DeleteTopics": _on(AclOperation.DELETE, AclResource.TOPIC),
     "DescribeConfigs": _on(AclOperation.DESCRIBE_CONFIGS, *_CONFIGURED),
+    "ExplainPartition": _on(AclOperation.DESCRIBE, AclResource.TOPIC),
     "DescribeTopics": _on(AclOperation.DESCRIBE, AclResource.TOPIC),
     "IncrementalAlterConfigs": _on(AclOperation.ALTER_CONFIGS, *_CONFIGURED),
     "ListConfigs": _on(AclOperation.DESCRIBE_CONFIGS),
+    "ListPartitions": _on(AclOperation.DESCRIBE, AclResource.TOPIC),
     "ListTopics": _on(AclOperation.DESCRIBE, AclResource.TOPIC),
     # Delegation tokens: everybody their own; those of another user, whoever may make tokens for it.
     "CreateDelegationToken": _on(AclOperation.CREATE_TOKENS, AclResource.USER),

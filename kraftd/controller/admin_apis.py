@@ -14,7 +14,9 @@ from kraftd.controller.configs.describe_configs import DESCRIBE_CONFIGS
 from kraftd.controller.configs.listing import LIST_CONFIGS
 from kraftd.controller.controller_registration import CONTROLLER_REGISTRATION
 from kraftd.controller.operations import Operation, WriteOperation
+from kraftd.controller.partitions.conditions import LIST_PARTITIONS
 from kraftd.controller.partitions.directory_assignment import ASSIGN_REPLICAS_TO_DIRS
+from kraftd.controller.partitions.explaining import EXPLAIN_PARTITION
 from kraftd.controller.partitions.in_sync import ALTER_PARTITION
 from kraftd.controller.partitions.listing import LIST_PARTITION_REASSIGNMENTS
 from kraftd.controller.producer_ids import ALLOCATE_PRODUCER_IDS
@@ -39,6 +41,8 @@ OPERATIONS: tuple[Operation, ...] = (
     ALTER_PARTITION,
     ASSIGN_REPLICAS_TO_DIRS,
     LIST_PARTITION_REASSIGNMENTS,
+    LIST_PARTITIONS,
+    EXPLAIN_PARTITION,
     CREATE_TOPICS,
     CREATE_PARTITIONS,
     DELETE_TOPICS,

@@ -93,3 +93,5 @@ class ReadContext(msgspec.Struct, frozen=True, gc=False):
     now: Now
     """When the request came in; a session may be newer."""
     settings: ControllerSettings = ControllerSettings()
+    leaving: frozenset[NodeId] = frozenset()
+    """As in `Context`, at the moment of the response."""

@@ -398,9 +398,9 @@ class QuorumController:
         self, operation: SessionReadOperation[Any], request: Any, now: Now, version: int, client: Client
     ) -> Decision:
         def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
-            return operation.read(
-                ReadContext(image, applied_offset, self.sessions, now, self._settings), asked
-            )
+            leaving = frozenset() if self._active is None else self._active.plans.leaving
+            context = ReadContext(image, applied_offset, self.sessions, now, self._settings, leaving)
+            return operation.read(context, asked)
 
         as_read = ReadOperation(operation.request, read, operation.refuse)
         return self._read(as_read, request, now, version, client)

@@ -13,6 +13,7 @@ list. A module imports from its own line and from those below it:
     parts/                              a module for each kind of entity, with all that is known of it
     part                                what a part is
     entities  views                     parts whose entities are few; how a part is shown
+    partition_conditions                what operators look for in partitions, and call their replicas
     redaction  kafka_names              what must not be shown; the numbers in records by Kafka's names
     config_schema  config_table         which configs there are, and their values; Kafka's list of them
     feature_levels  new_cluster         the features and their levels; those of a new cluster

@@ -109,6 +109,26 @@ def test_topics_and_brokers_are_listed_and_described_without_a_broker(start: Sta
         )
 
 
+def test_partitions_in_trouble_are_listed_and_explained_without_a_broker(start: Start) -> None:
+    with started(start) as cluster:
+        listed = kraftctl(cluster.bootstrap, "partitions", "list", "--under-replicated", "-o", "json").data
+        assert [(row["topic"], row["partition"], row["isr"]) for row in listed] == [
+            ("audit", 0, []),
+            ("orders", 1, [12]),
+        ]
+        explained = kraftctl(cluster.bootstrap, "partitions", "explain", "orders-1", "-o", "json").data
+        assert [(one["broker_id"], one["broker"]) for one in explained["replicas"]] == [
+            (11, "fenced"),
+            (12, "fenced"),
+        ]
+        unknown = kraftctl(cluster.bootstrap, "partitions", "explain", "orders-7")
+        assert (unknown.code, unknown.out) == (4, "")
+        assert "there is no partition orders-7: the topic has no such partition" in unknown.err
+        needed = kraftctl(cluster.bootstrap, "brokers", "can-stop", 12, "-o", "json")
+        assert (needed.code, needed.data["can_stop"]) == (5, False)
+        assert ("orders", 1) in [(row["topic"], row["partition"]) for row in needed.data["without_leader"]]
+
+
 def test_every_node_tells_of_brokers_and_topics_in_metrics_status_and_health(start: Start) -> None:
     with started(start) as cluster:
         leader = cluster.wait_leader()

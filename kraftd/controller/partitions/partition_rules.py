@@ -1,7 +1,7 @@
 """What the cluster says about partitions: who may lead one, how many must be in sync, and what it may cost.
 
-A `PartitionRules` is made of a context for one decision or slice, and makes the change of each partition;
-what does not differ between them is looked up once.
+A `PartitionRules` is made of a context for one decision, slice or read, and makes the change of each
+partition; what does not differ between them is looked up once.
 
 A broker may lead if it is registered, neither fenced nor shutting down, and the directory of its replica is
 online. A decision about a broker that comes or goes is made before the record that says so is there, so
@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from kraftd.controller.configs.effective import BrokerConfigs, number
-from kraftd.controller.context import Context
+from kraftd.controller.context import Context, ReadContext
 from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.partition_change_builder import Rules, Target, partition_change
 from kraftd.metadata.config_schema import MIN_IN_SYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, ResourceType
@@ -56,7 +56,11 @@ class PartitionRules:
     """The rules of all partitions, for one decision. Good for the image that it was made of."""
 
     def __init__(
-        self, context: Context, *, without: Collection[NodeId] = (), also: Collection[NodeId] = ()
+        self,
+        context: Context | ReadContext,
+        *,
+        without: Collection[NodeId] = (),
+        also: Collection[NodeId] = (),
     ) -> None:
         self._image = context.image
         self._configs = BrokerConfigs(context.image, context.settings)
@@ -79,7 +83,7 @@ class PartitionRules:
             self._level,
             self._has_elr,
             topic.min_isr,
-            partial(self._accepts, partition),
+            partial(self.accepts, partition),
             self.default_directory,
         )
         return partition_change(partition, target, election or topic.election, rules)
@@ -95,7 +99,7 @@ class PartitionRules:
         """Where a broker puts a new replica: in its only directory, or it tells later."""
         return default_directory(self._image, broker_id)
 
-    def _accepts(self, partition: PartitionRecord, broker_id: NodeId) -> bool:
+    def accepts(self, partition: PartitionRecord, broker_id: NodeId) -> bool:
         """Whether a broker can lead a partition now."""
         if broker_id not in self._brokers:
             self._brokers[broker_id] = self._acceptable(broker_id)

@@ -15,6 +15,7 @@ from kraftd.controller.operations import ReadOperation
 from kraftd.controller.response_room import PageRoom, entry_bytes
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.partition_conditions import is_under_replicated
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.parts.topics.image import TopicsImage
 from kraftd.protocol.messages import (
@@ -72,7 +73,7 @@ def _counted(topic: TopicRecord, partitions: Sequence[PartitionRecord]) -> ListT
         least_replicas=min(replicas, default=0),
         most_replicas=max(replicas, default=0),
         leaderless=sum(partition.leader < 0 for partition in partitions),
-        under_replicated=sum(len(partition.isr) < len(partition.replicas) for partition in partitions),
+        under_replicated=sum(map(is_under_replicated, partitions)),
     )
 
 

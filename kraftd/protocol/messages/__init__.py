@@ -373,6 +373,13 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.expire_delegation_token import (
         ExpireDelegationTokenResponse as ExpireDelegationTokenResponse,
     )
+    from kraftd.protocol.messages.explain_partition import ExplainPartitionRequest as ExplainPartitionRequest
+    from kraftd.protocol.messages.explain_partition import (
+        ExplainPartitionResponse as ExplainPartitionResponse,
+    )
+    from kraftd.protocol.messages.explain_partition import (
+        ExplainPartitionResponseReplica as ExplainPartitionResponseReplica,
+    )
     from kraftd.protocol.messages.export_chunk import ExportChunkRequest as ExportChunkRequest
     from kraftd.protocol.messages.export_chunk import ExportChunkResponse as ExportChunkResponse
     from kraftd.protocol.messages.export_manifest import ExportManifestRequest as ExportManifestRequest
@@ -475,6 +482,20 @@ if TYPE_CHECKING:
     )
     from kraftd.protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsResponseOngoingTopicReassignment as ListPartitionReassignmentsResponseOngoingTopicReassignment,
+    )
+    from kraftd.protocol.messages.list_partitions import ListPartitionsRequest as ListPartitionsRequest
+    from kraftd.protocol.messages.list_partitions import (
+        ListPartitionsRequestCursor as ListPartitionsRequestCursor,
+    )
+    from kraftd.protocol.messages.list_partitions import ListPartitionsResponse as ListPartitionsResponse
+    from kraftd.protocol.messages.list_partitions import (
+        ListPartitionsResponseNextCursor as ListPartitionsResponseNextCursor,
+    )
+    from kraftd.protocol.messages.list_partitions import (
+        ListPartitionsResponsePartition as ListPartitionsResponsePartition,
+    )
+    from kraftd.protocol.messages.list_partitions import (
+        ListPartitionsResponseTopic as ListPartitionsResponseTopic,
     )
     from kraftd.protocol.messages.list_topics import ListTopicsRequest as ListTopicsRequest
     from kraftd.protocol.messages.list_topics import ListTopicsRequestCursor as ListTopicsRequestCursor
@@ -859,6 +880,19 @@ else:
         "fetch_committed": (
             "FetchCommittedRequest",
             "FetchCommittedResponse",
+        ),
+        "list_partitions": (
+            "ListPartitionsRequest",
+            "ListPartitionsRequestCursor",
+            "ListPartitionsResponse",
+            "ListPartitionsResponseNextCursor",
+            "ListPartitionsResponsePartition",
+            "ListPartitionsResponseTopic",
+        ),
+        "explain_partition": (
+            "ExplainPartitionRequest",
+            "ExplainPartitionResponse",
+            "ExplainPartitionResponseReplica",
         ),
         "unions": (
             "QuorumRequest",

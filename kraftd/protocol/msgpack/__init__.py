@@ -27,4 +27,6 @@ API_MODULES: Final[Mapping[int, CodecModule]] = {
     20010: CodecModule("ListBrokers", f"{__name__}.list_brokers", 0, 0),
     20011: CodecModule("DescribeEvents", f"{__name__}.describe_events", 0, 0),
     20012: CodecModule("FetchCommitted", f"{__name__}.fetch_committed", 0, 0),
+    20013: CodecModule("ListPartitions", f"{__name__}.list_partitions", 0, 0),
+    20014: CodecModule("ExplainPartition", f"{__name__}.explain_partition", 0, 0),
 }

@@ -7,6 +7,9 @@ _BROKERS = "tests/unit/controller/test_brokers_listing.py"
 _CLI = "tests/unit/cli/test_topics.py"
 _PACKED = "tests/unit/metadata/test_packed.py"
 _LISTING = "kraftd.controller.topics.listing"
+_CONDITIONS = "tests/unit/controller/test_partition_conditions.py"
+_IN_CONDITION = "kraftd.controller.partitions.conditions"
+_EXPLAINING = "kraftd.controller.partitions.explaining"
 _BUILDER = "kraftd.metadata.parts.topics.builder:TopicsBuilder"
 
 LISTINGS = (
@@ -33,6 +36,70 @@ LISTINGS = (
             "is_begun = begin is not None and begin.name == topic.name",
         ),
         where=(f"{_TOPICS}::test_a_topic_made_anew_between_two_pages_is_counted_from_its_first_partition",),
+    ),
+    mutant(
+        "a-full-page-loses-the-rest-of-its-topic",
+        "D-38",
+        "A page that ends within a topic goes on with the next one: partitions without leader are not told.",
+        "tests",
+        (
+            f"{_IN_CONDITION}:list_partitions",
+            "if page.next_cursor is not None:\n            break",
+            "if page.next_cursor is not None and page.looks > 0:\n            break",
+        ),
+        where=(f"{_CONDITIONS}::test_pages_hold_what_one_large_page_holds",),
+    ),
+    mutant(
+        "looks-at-a-whole-topic",
+        "D-38",
+        "A page in which nothing is found looks at all partitions of a topic, while the loop stands.",
+        "tests",
+        (f"{_IN_CONDITION}:_Page.add_topic", "if self.looks <= 0:", "if self.looks < -(1 << 40):"),
+        where=(f"{_CONDITIONS}::test_a_look_costs_no_more_in_a_large_image",),
+    ),
+    mutant(
+        "added-replicas-are-a-lack",
+        "KIP-352",
+        "Each partition that is being reassigned is called under-replicated.",
+        "tests",
+        (
+            "kraftd.metadata.partition_conditions:is_under_replicated",
+            "len(partition.replicas) - len(partition.adding_replicas)",
+            "len(partition.replicas)",
+        ),
+        where=(f"{_CONDITIONS}::test_each_condition_finds_its_partitions",),
+    ),
+    mutant(
+        "can-stop-forgets-eligible-replicas",
+        "KIP-966",
+        "A broker is said to take the leader with it although an eligible replica leads then.",
+        "tests",
+        (
+            f"{_IN_CONDITION}:_needs",
+            "if change is not None and change.leader == NO_NODE:",
+            "if not isr:",
+        ),
+        where=(f"{_CONDITIONS}::test_a_broker_is_needed_where_its_shutdown_takes_the_leader_or_acks_all",),
+    ),
+    mutant(
+        "can-stop-asks-for-the-leader-alone",
+        "KIP-966",
+        "A broker may stop although producers with acks=all cannot write without it.",
+        "tests",
+        (f"{_IN_CONDITION}:_needs", "return len(isr) < min_isr", "return not isr"),
+        where=(f"{_CONDITIONS}::test_a_broker_is_needed_where_its_shutdown_takes_the_leader_or_acks_all",),
+    ),
+    mutant(
+        "explains-who-is-up-instead-of-who-comes-back",
+        "KIP-966",
+        "A partition without leader is said to come back with a broker that may not lead it.",
+        "tests",
+        (
+            f"{_EXPLAINING}:_Elections.leads_then",
+            "elected = elect(self._kind, self._now._replace",
+            "elected = elect(ElectionKind.UNCLEAN, self._now._replace",
+        ),
+        where=(f"{_CONDITIONS}::test_what_brings_a_partition_back_is_what_its_election_would_do",),
     ),
     mutant(
         "a-session-of-another-start",

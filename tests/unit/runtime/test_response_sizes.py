@@ -18,8 +18,11 @@ from kraftd.controller.brokers.listing import list_brokers
 from kraftd.controller.configs.configuration_control import incremental_alter_configs
 from kraftd.controller.configs.describe_configs import describe_configs
 from kraftd.controller.configs.listing import list_configs
+from kraftd.controller.context import ReadContext
 from kraftd.controller.decisions import RunningPlan
 from kraftd.controller.event_queue import EventQueue
+from kraftd.controller.partitions.conditions import list_partitions
+from kraftd.controller.partitions.explaining import explain_partition
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.controller.statistics import EventStatistics
 from kraftd.controller.topics import listing as topics_listing
@@ -27,6 +30,7 @@ from kraftd.controller.topics.listing import describe_topics, list_topics
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, apply_all
+from kraftd.metadata.partition_conditions import PartitionCondition
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.net.handshake import Identity, refusal_of, supported
@@ -355,6 +359,19 @@ def described_topics() -> Iterator[Any]:
         yield describe_topics(topics_image(), asked(m.DescribeTopicsRequest(wanted)), 1)
 
 
+def listed_partitions() -> Iterator[Any]:
+    context = ReadContext(topics_image(), 1, BrokerSessions(9_000), Now(0, 0))
+    for condition in PartitionCondition:
+        yield list_partitions(context, m.ListPartitionsRequest(condition, 1_000_000))
+
+
+def explained_partition() -> Iterator[Any]:
+    """A partition of a thousand replicas."""
+    context = ReadContext(topics_image(), 1, BrokerSessions(9_000), Now(0, 0))
+    first = next(iter(topics_image()[TOPICS].topics()))
+    yield explain_partition(context, m.ExplainPartitionRequest(first.name, 0))
+
+
 def listed_brokers() -> Iterator[Any]:
     """More brokers than a page holds, each with as many listeners and directories as one may have."""
     ends = tuple(
@@ -409,6 +426,8 @@ LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "ListBrokers": listed_brokers,
     "ListTopics": listed_topics,
     "DescribeTopics": described_topics,
+    "ListPartitions": listed_partitions,
+    "ExplainPartition": explained_partition,
     "IncrementalAlterConfigs": alterations,
 }
 

@@ -1,0 +1,233 @@
+"""Partitions as kraftd's leader lists and explains them: asked for, and put into words.
+
+What is said of a partition follows from the response alone, by tables: so it can be read here what every
+state of a replica is called and what mends it.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from kraftd.cli.active_controller import ask_kraftd
+from kraftd.cli.client import Connection, raise_for
+from kraftd.cli.failures import RefusedError
+from kraftd.cli.pages import REQUEST_TIMEOUT_MS, Listing, ask_pages
+from kraftd.errors import ErrorCode
+from kraftd.metadata.partition_conditions import BrokerState, DirectoryState, LeadsThen, PartitionCondition
+from kraftd.metadata.views import ids_text
+from kraftd.protocol.messages import (
+    ExplainPartitionRequest,
+    ExplainPartitionResponse,
+    ExplainPartitionResponseReplica,
+    ListPartitionsRequest,
+    ListPartitionsRequestCursor,
+    ListPartitionsResponse,
+    ListPartitionsResponsePartition,
+    ListPartitionsResponseTopic,
+)
+from kraftd.types import NO_NODE, Endpoint, NodeId, uuid_text
+
+Row: TypeAlias = dict[str, Any]
+
+BROKER_STATES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        BrokerState.ACTIVE: "active",
+        BrokerState.FENCED: "fenced",
+        BrokerState.SHUTTING_DOWN: "shutting down",
+        BrokerState.UNREGISTERED: "not registered",
+    }
+)
+DIRECTORY_STATES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        DirectoryState.ONLINE: "online",
+        DirectoryState.NOT_TOLD: "not told yet",
+        DirectoryState.GONE: "offline",
+    }
+)
+LEADS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        LeadsThen.NOTHING: "no",
+        LeadsThen.WITHOUT_LOSS: "without loss",
+        LeadsThen.MAY_LACK_RECORDS: "may lack records",
+    }
+)
+_UNKNOWN: Final = "unknown"
+
+
+# --- in a condition
+
+
+def list_partitions(
+    bootstrap: Sequence[Endpoint],
+    condition: PartitionCondition,
+    timeout_ms: int,
+    *,
+    broker_id: NodeId = NO_NODE,
+) -> list[Row]:
+    """Every partition in a condition, by topic and index; the schema of `partitions list`."""
+    found: dict[tuple[str, int], Row] = {}
+
+    def take(_: ListPartitionsRequest, response: ListPartitionsResponse) -> ListPartitionsRequest | None:
+        for topic in response.topics:
+            found.update({(topic.name, each.partition_index): _row(topic, each) for each in topic.partitions})
+        at = response.next_cursor
+        if at is None:
+            return None
+        cursor = ListPartitionsRequestCursor(at.name, at.topic_id, at.partition_index)
+        return ListPartitionsRequest(condition, broker_id, cursor)
+
+    listing = Listing("partitions", ListPartitionsResponse, take, _is_later)
+    ask_pages(bootstrap, ListPartitionsRequest(condition, broker_id), listing, timeout_ms)
+    return [found[key] for key in sorted(found)]
+
+
+def _is_later(request: ListPartitionsRequest, before: ListPartitionsRequest) -> bool:
+    at, was = request.cursor, before.cursor
+    if at is None or was is None:
+        return at is not None
+    is_anew = at.name == was.name and at.topic_id != was.topic_id
+    return is_anew or (at.name, at.partition_index) > (was.name, was.partition_index)
+
+
+def _row(topic: ListPartitionsResponseTopic, partition: ListPartitionsResponsePartition) -> Row:
+    return {
+        "topic": topic.name,
+        "topic_id": uuid_text(topic.topic_id),
+        "partition": partition.partition_index,
+        "leader": partition.leader_id,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "elr": list(partition.eligible_leader_replicas),
+        "min_isr": topic.min_isr,
+        "adding_replicas": list(partition.adding_replicas),
+        "removing_replicas": list(partition.removing_replicas),
+        "left_alone": partition.is_left_alone,
+    }
+
+
+# --- explained
+
+
+def explain_partition(bootstrap: Sequence[Endpoint], topic: str, partition: int, timeout_ms: int) -> Row:
+    """One partition with its replicas; the schema of `partitions explain`."""
+    name = f"{topic}-{partition}"
+    found: list[ExplainPartitionResponse] = []
+
+    def ask(leader: Connection) -> None:
+        request = ExplainPartitionRequest(topic, partition)
+        response = leader.call(request, ExplainPartitionResponse, min(timeout_ms, REQUEST_TIMEOUT_MS))
+        if response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise RefusedError(f"there is no partition {name}: {response.error_message}")
+        raise_for(response.error_code, response.error_message, f"partition {name} cannot be read")
+        found.append(response)
+
+    ask_kraftd(bootstrap, ask, timeout_ms, f"partition {name}")
+    return _explained(topic, partition, found[-1])
+
+
+def _explained(topic: str, partition: int, response: ExplainPartitionResponse) -> Row:
+    return {
+        "topic": topic,
+        "topic_id": uuid_text(response.topic_id),
+        "partition": partition,
+        "state": "offline" if response.leader_id == NO_NODE else "online",
+        "leader": response.leader_id,
+        "leader_epoch": response.leader_epoch,
+        "partition_epoch": response.partition_epoch,
+        "isr": [one.broker_id for one in response.replicas if one.is_in_sync],
+        "min_isr": response.min_isr,
+        "unclean_election_allowed": response.is_unclean_allowed,
+        "leader_recovering": response.is_leader_recovering,
+        "unclean_leader": response.unclean_leader_id,
+        "replicas": [_replica(one) for one in response.replicas],
+        "findings": findings(topic, partition, response),
+    }
+
+
+def _replica(replica: ExplainPartitionResponseReplica) -> Row:
+    return {
+        "broker_id": replica.broker_id,
+        "broker": BROKER_STATES.get(replica.broker_state, _UNKNOWN),
+        "directory": DIRECTORY_STATES.get(replica.directory_state, _UNKNOWN),
+        "directory_id": uuid_text(replica.directory),
+        "in_sync": replica.is_in_sync,
+        "eligible": replica.is_eligible,
+        "adding": replica.is_adding,
+        "removing": replica.is_removing,
+        "leads": LEADS.get(replica.leads, _UNKNOWN),
+    }
+
+
+def findings(topic: str, partition: int, response: ExplainPartitionResponse) -> list[str]:
+    """What is wrong with a partition and what mends it, in sentences; none if all is well."""
+    if response.leader_id == NO_NODE:
+        return _offline(topic, partition, response)
+    told = []
+    if response.is_leader_recovering:
+        told.append(
+            f"broker {response.leader_id} was elected uncleanly and may lack records that were acknowledged"
+        )
+    lacking = [one for one in response.replicas if not one.is_in_sync and not one.is_adding]
+    told += [f"broker {one.broker_id} is not in sync: {_why_not_in_sync(one)}" for one in lacking]
+    in_sync = sum(one.is_in_sync for one in response.replicas)
+    if in_sync < response.min_isr:
+        told.append(
+            f"writes with acks=all are refused: {in_sync} of {response.min_isr} that they need are in sync"
+        )
+    moving = [one.broker_id for one in response.replicas if one.is_adding and not one.is_in_sync]
+    if moving:
+        told.append(f"a reassignment waits for {_brokers(moving)} to be in sync")
+    preferred = response.replicas[0].broker_id if response.replicas else NO_NODE
+    if preferred not in (NO_NODE, response.leader_id):
+        told.append(f"broker {response.leader_id} leads it, and not broker {preferred}, which is preferred")
+    return told
+
+
+def _why_not_in_sync(replica: ExplainPartitionResponseReplica) -> str:
+    if replica.broker_state != BrokerState.ACTIVE:
+        return f"it is {BROKER_STATES.get(replica.broker_state, _UNKNOWN)}"
+    if replica.directory_state == DirectoryState.GONE:
+        return "the log directory of its replica is offline"
+    return "it runs, and has not caught up with the leader; its own log says why"
+
+
+def _offline(topic: str, partition: int, response: ExplainPartitionResponse) -> list[str]:
+    """Why nobody leads a partition, what would bring it back, and at what price."""
+    told = []
+    for leads, price in (
+        (LeadsThen.WITHOUT_LOSS, "and nothing is lost"),
+        (LeadsThen.MAY_LACK_RECORDS, "and may lack records that were acknowledged"),
+    ):
+        heirs = [one for one in response.replicas if one.leads == leads]
+        told += [
+            f"it is led again {_once_back(one)}: broker {one.broker_id} leads it then, {price}"
+            for one in heirs
+        ]
+    if not told:
+        told.append("no replica that may lead it is known: no broker that comes back brings it back")
+    unclean = response.unclean_leader_id
+    if unclean != NO_NODE:
+        told.append(
+            f"an unclean election makes broker {unclean} the leader now; what the others acknowledged and it "
+            f"lacks is lost for good: kraftctl elect --unclean --topic {topic} --partition {partition}"
+        )
+    elif not response.is_unclean_allowed:
+        told.append("an unclean election finds nobody now: no replica's broker is active")
+    return told
+
+
+def _once_back(replica: ExplainPartitionResponseReplica) -> str:
+    broker = f"broker {replica.broker_id}"
+    if replica.broker_state == BrokerState.FENCED:
+        return f"when {broker}, which is fenced, sends heartbeats and has caught up with the metadata"
+    if replica.broker_state == BrokerState.UNREGISTERED:
+        return f"when {broker}, which is not registered, is started"
+    if replica.broker_state == BrokerState.SHUTTING_DOWN:
+        return f"when {broker}, which is shutting down, has been started again"
+    if replica.directory_state == DirectoryState.GONE:
+        return f"when {broker} has the log directory of its replica back"
+    return f"as soon as the next election is held for {broker}"
+
+
+def _brokers(ids: Sequence[NodeId]) -> str:
+    return f"broker {ids[0]}" if len(ids) == 1 else f"brokers {ids_text(ids)}"

@@ -1,0 +1,156 @@
+"""`kraftctl partitions list|explain`: partitions in trouble, without a broker in between.
+
+Both ask kraftd's leader, and work while no broker is up. `list` comes in pages, each linearizable and of its
+own moment. `explain` holds the partition's elections on the committed image and tells their outcomes; it
+changes nothing.
+
+Schema of `list`: a list of topic, topic_id, partition, leader (-1 none), replicas, isr, elr, min_isr (what
+    acks=all needs), adding_replicas, removing_replicas, left_alone (for `brokers can-stop`; else false).
+Schema of `explain`: topic, topic_id, partition, state (online, offline), leader (-1 none), leader_epoch,
+    partition_epoch, isr, min_isr, unclean_election_allowed, leader_recovering, unclean_leader (-1 none),
+    replicas (a list of broker_id, broker, directory, directory_id, in_sync, eligible, adding, removing,
+    leads), findings (sentences).
+
+Follows: the options of `kafka-topics --describe`, which needs a broker.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from kraftd.cli.failures import UsageError
+from kraftd.cli.options import (
+    BootstrapOption,
+    OutputOption,
+    TimeoutOption,
+    bootstrap_of,
+    check_line,
+    output_of,
+)
+from kraftd.cli.output import columns, emit, id_text, labels, terminal_columns, wrapped
+from kraftd.cli.partition_pages import explain_partition, list_partitions
+from kraftd.metadata.partition_conditions import PartitionCondition
+from kraftd.metadata.views import ids_text
+
+app = typer.Typer(help="List partitions in trouble, and explain one.")
+
+Row: TypeAlias = Mapping[str, Any]
+
+_PARTITION_MAX = (1 << 31) - 1
+
+
+@app.command("list")
+def list_command(
+    context: typer.Context,
+    offline: Annotated[bool, typer.Option("--offline", help="Nobody leads them.")] = False,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="A replica is not in sync.")
+    ] = False,
+    under_min_isr: Annotated[
+        bool, typer.Option("--under-min-isr", help="Fewer are in sync than acks=all needs.")
+    ] = False,
+    at_min_isr: Annotated[
+        bool, typer.Option("--at-min-isr", help="As many are in sync as acks=all needs.")
+    ] = False,
+    not_preferred: Annotated[
+        bool, typer.Option("--not-preferred", help="Another replica leads than the first.")
+    ] = False,
+    reassigning: Annotated[
+        bool, typer.Option("--reassigning", help="Their replicas are being moved.")
+    ] = False,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """List the partitions in one condition."""
+    chosen = {
+        PartitionCondition.OFFLINE: offline,
+        PartitionCondition.UNDER_REPLICATED: under_replicated,
+        PartitionCondition.UNDER_MIN_ISR: under_min_isr,
+        PartitionCondition.AT_MIN_ISR: at_min_isr,
+        PartitionCondition.NOT_PREFERRED: not_preferred,
+        PartitionCondition.REASSIGNING: reassigning,
+    }
+    wanted = [condition for condition, is_chosen in chosen.items() if is_chosen]
+    if len(wanted) != 1:
+        flags = ", ".join(f"--{each.name.lower().replace('_', '-')}" for each in chosen)
+        raise UsageError(f"name one condition: {flags}")
+    rows = list_partitions(bootstrap_of(context, bootstrap), wanted[0], timeout_ms)
+    emit(rows, output_of(context, output), list_table)
+
+
+@app.command("explain")
+def explain_command(
+    context: typer.Context,
+    partition: Annotated[str, typer.Argument(metavar="TOPIC-PARTITION", show_default=False)],
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Explain a partition: its replicas, what keeps it from being led or in sync, and what mends it."""
+    topic, index = _parse_partition(partition)
+    row = explain_partition(bootstrap_of(context, bootstrap), topic, index, timeout_ms)
+    emit(row, output_of(context, output), explain_table)
+
+
+def _parse_partition(text: str) -> tuple[str, int]:
+    topic, dash, index = text.rpartition("-")
+    check_line([text], "a partition")
+    if not (dash and topic and index.isascii() and index.isdigit() and int(index) <= _PARTITION_MAX):
+        raise UsageError(f"{text!r} names no partition; write TOPIC-PARTITION, as orders-3")
+    return topic, int(index)
+
+
+def list_table(rows: Sequence[Row]) -> str:
+    """One row a partition; the topic's name, which may be long, comes last."""
+    if not rows:
+        return ""
+    cells = [
+        (
+            row["partition"],
+            id_text(row["leader"], "none"),
+            ids_text(row["replicas"]),
+            ids_text(row["isr"]),
+            ids_text(row["elr"]) if row["elr"] else "-",
+            row["min_isr"],
+            _moves(row),
+            row["topic"],
+        )
+        for row in rows
+    ]
+    return columns(("Partition", "Leader", "Replicas", "Isr", "Elr", "MinIsr", "Moves", "Topic"), cells)
+
+
+def _moves(row: Row) -> str:
+    signs = (("+", "adding_replicas"), ("-", "removing_replicas"))
+    return " ".join(f"{sign}{ids_text(row[name])}" for sign, name in signs if row[name]) or "-"
+
+
+def explain_table(row: Row) -> str:
+    """The partition's labels, one row a replica, and a line for each finding."""
+    pairs = [
+        ("Partition", f"{row['topic']}-{row['partition']}"),
+        ("State", row["state"]),
+        ("Leader", id_text(row["leader"], "none")),
+        ("LeaderEpoch", row["leader_epoch"]),
+        ("Isr", ids_text(row["isr"])),
+        ("MinIsr", row["min_isr"]),
+        ("UncleanElection", "allowed" if row["unclean_election_allowed"] else "not allowed"),
+    ]
+    cells = [
+        (
+            one["broker_id"],
+            one["broker"],
+            one["directory"],
+            "yes" if one["in_sync"] else "eligible" if one["eligible"] else "no",
+            "adding" if one["adding"] else "removing" if one["removing"] else "-",
+            one["leads"] if row["state"] == "offline" else "-",
+        )
+        for one in row["replicas"]
+    ]
+    table = columns(("Replica", "Broker", "Directory", "InSync", "Move", "LeadsIfBack"), cells)
+    width = terminal_columns(sys.stdout)
+    told = [wrapped(f"- {text}", "  ", width) for text in row["findings"] or ["nothing is wrong with it"]]
+    return "\n".join((labels(pairs), table, *told))

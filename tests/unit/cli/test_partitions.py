@@ -1,0 +1,291 @@
+"""`partitions list|explain` and `brokers can-stop`: what is asked of the leader, and what is said of it."""
+
+from typing import Any
+
+import pytest
+
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.types import uuid_text
+from tests.unit.cli.kraftctl import Kraftctl, Outcome
+from tests.unit.cli.scripted import ScriptedQuorum
+
+ORDERS, AUDIT = b"o" * 16, b"a" * 16
+NOTHING, CLEAN, LOSSY = 0, 1, 2
+ACTIVE, FENCED, SHUTTING_DOWN, UNREGISTERED = 0, 1, 2, 3
+ONLINE, NOT_TOLD, GONE = 0, 1, 2
+
+
+def ask(kraftctl: Kraftctl, quorum: ScriptedQuorum, *more: object) -> Outcome:
+    return kraftctl("--bootstrap-controller", quorum.bootstrap, *more)
+
+
+def partition(index: int, **fields: Any) -> m.ListPartitionsResponsePartition:
+    known = {"leader_id": 1, "replicas": (1, 2, 3), "isr": (1, 2)} | fields
+    return m.ListPartitionsResponsePartition(partition_index=index, **known)
+
+
+def page(*topics: m.ListPartitionsResponseTopic, at: tuple[str, bytes, int] | None = None) -> Any:
+    cursor = None if at is None else m.ListPartitionsResponseNextCursor(*at)
+    return m.ListPartitionsResponse(topics=topics, next_cursor=cursor)
+
+
+def topic(name: str, topic_id: bytes, *partitions: Any) -> m.ListPartitionsResponseTopic:
+    return m.ListPartitionsResponseTopic(name, topic_id, 2, partitions)
+
+
+# --- list
+
+
+@pytest.mark.parametrize(
+    ("flag", "condition"),
+    [
+        ("--offline", 1),
+        ("--under-replicated", 2),
+        ("--under-min-isr", 3),
+        ("--at-min-isr", 4),
+        ("--not-preferred", 5),
+        ("--reassigning", 6),
+    ],
+)
+def test_each_flag_asks_for_its_condition(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, flag: str, condition: int
+) -> None:
+    asked = []
+    quorum.nodes[2].responses[m.ListPartitionsRequest] = lambda request: asked.append(request) or page()
+    outcome = ask(kraftctl, quorum, "partitions", "list", flag)
+    assert (outcome.code, outcome.out) == (0, "")
+    assert [request.condition for request in asked] == [condition]
+
+
+def test_pages_are_put_together_and_one_that_is_empty_is_not_the_last(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    pages = {
+        None: page(topic("audit", AUDIT, partition(3, leader_id=-1, isr=())), at=("orders", ORDERS, 0)),
+        0: page(at=("orders", ORDERS, 7)),
+        7: page(
+            topic(
+                "orders",
+                ORDERS,
+                partition(7, eligible_leader_replicas=(3,), adding_replicas=(4,), removing_replicas=(1, 2)),
+            )
+        ),
+    }
+    quorum.nodes[2].responses[m.ListPartitionsRequest] = lambda request: pages[
+        request.cursor and request.cursor.partition_index
+    ]
+    assert ask(kraftctl, quorum, "partitions", "list", "--offline").out.splitlines() == [
+        "Partition  Leader  Replicas  Isr   Elr  MinIsr  Moves    Topic",
+        "3          none    1,2,3     none  -    2       -        audit",
+        "7          1       1,2,3     1,2   3    2       +4 -1,2  orders",
+    ]
+    (_, row) = ask(kraftctl, quorum, "partitions", "list", "--offline", "-o", "json").data
+    assert row == {
+        "topic": "orders",
+        "topic_id": uuid_text(ORDERS),
+        "partition": 7,
+        "leader": 1,
+        "replicas": [1, 2, 3],
+        "isr": [1, 2],
+        "elr": [3],
+        "min_isr": 2,
+        "adding_replicas": [4],
+        "removing_replicas": [1, 2],
+        "left_alone": False,
+    }
+
+
+def test_a_node_whose_pages_go_in_a_circle_is_refused(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[2].responses[m.ListPartitionsRequest] = lambda _: page(at=("a", AUDIT, 1))
+    outcome = ask(kraftctl, quorum, "partitions", "list", "--offline")
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "partitions: the next page does not come after the last" in outcome.err
+
+
+@pytest.mark.parametrize("flags", [(), ("--offline", "--reassigning")])
+def test_one_condition_is_named(kraftctl: Kraftctl, quorum: ScriptedQuorum, flags: tuple[str, ...]) -> None:
+    outcome = ask(kraftctl, quorum, "partitions", "list", *flags)
+    assert (outcome.code, outcome.out) == (64, "")
+    assert "name one condition: --offline, --under-replicated, --under-min-isr," in outcome.err
+
+
+# --- explain
+
+
+def replica(broker_id: int, **fields: Any) -> m.ExplainPartitionResponseReplica:
+    return m.ExplainPartitionResponseReplica(broker_id=broker_id, directory=b"d" * 16, **fields)
+
+
+def findings(kraftctl: Kraftctl, quorum: ScriptedQuorum, **fields: Any) -> list[str]:
+    response = m.ExplainPartitionResponse(**({"min_isr": 2} | fields))
+    quorum.nodes[2].responses[m.ExplainPartitionRequest] = lambda _: response
+    data = ask(kraftctl, quorum, "partitions", "explain", "orders-3", "-o", "json").data
+    return [str(text) for text in data["findings"]]
+
+
+def test_a_partition_without_leader_is_explained_with_what_mends_it(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    response = m.ExplainPartitionResponse(
+        topic_id=ORDERS,
+        leader_epoch=5,
+        min_isr=2,
+        unclean_leader_id=2,
+        replicas=(
+            replica(1, broker_state=FENCED, is_in_sync=True, leads=CLEAN),
+            replica(2, is_adding=True),
+            replica(3, broker_state=UNREGISTERED, is_eligible=True, directory_state=GONE),
+        ),
+    )
+    quorum.nodes[2].responses[m.ExplainPartitionRequest] = lambda _: response
+    price = "what the others acknowledged and it lacks is lost for good"
+    back = (
+        "it is led again when broker 1, which is fenced, sends heartbeats and has caught up with the "
+        "metadata: broker 1 leads it then, and nothing is lost"
+    )
+    command = "kraftctl elect --unclean --topic my-orders --partition 3"
+    unclean = f"an unclean election makes broker 2 the leader now; {price}: {command}"
+    outcome = ask(kraftctl, quorum, "partitions", "explain", "my-orders-3")
+    assert quorum.nodes[2].seen[-1] == m.ExplainPartitionRequest("my-orders", 3)
+    assert outcome.out.splitlines() == [
+        "Partition:              my-orders-3",
+        "State:                  offline",
+        "Leader:                 none",
+        "LeaderEpoch:            5",
+        "Isr:                    1",
+        "MinIsr:                 2",
+        "UncleanElection:        not allowed",
+        "Replica  Broker          Directory  InSync    Move    LeadsIfBack",
+        "1        fenced          online     yes       -       without loss",
+        "2        active          online     no        adding  no",
+        "3        not registered  offline    eligible  -       no",
+        f"- {back}",
+        f"- {unclean}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"broker_state": UNREGISTERED}, "when broker 1, which is not registered, is started"),
+        ({"broker_state": SHUTTING_DOWN}, "when broker 1, which is shutting down, has been started again"),
+        ({"directory_state": GONE}, "when broker 1 has the log directory of its replica back"),
+        ({}, "as soon as the next election is held for broker 1"),
+    ],
+)
+def test_what_has_to_happen_to_a_replica_is_said(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, fields: dict[str, int], expected: str
+) -> None:
+    told = findings(kraftctl, quorum, replicas=(replica(1, leads=LOSSY, **fields),))
+    assert told[0] == (
+        f"it is led again {expected}: broker 1 leads it then, and may lack records that were acknowledged"
+    )
+
+
+def test_where_nobody_can_lead_that_is_said(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    assert findings(kraftctl, quorum, replicas=(replica(1, broker_state=FENCED),)) == [
+        "no replica that may lead it is known: no broker that comes back brings it back",
+        "an unclean election finds nobody now: no replica's broker is active",
+    ]
+
+
+def test_of_a_partition_that_is_led_it_is_said_who_lags_and_why(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    replicas = (
+        replica(1, broker_state=FENCED),
+        replica(2, directory_state=GONE),
+        replica(3),
+        replica(4, is_in_sync=True),
+        replica(5, is_adding=True),
+    )
+    told = findings(kraftctl, quorum, leader_id=4, is_leader_recovering=True, replicas=replicas)
+    assert told == [
+        "broker 4 was elected uncleanly and may lack records that were acknowledged",
+        "broker 1 is not in sync: it is fenced",
+        "broker 2 is not in sync: the log directory of its replica is offline",
+        "broker 3 is not in sync: it runs, and has not caught up with the leader; its own log says why",
+        "writes with acks=all are refused: 1 of 2 that they need are in sync",
+        "a reassignment waits for broker 5 to be in sync",
+        "broker 4 leads it, and not broker 1, which is preferred",
+    ]
+
+
+def test_a_partition_that_is_well_is_said_to_be(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    response = m.ExplainPartitionResponse(
+        leader_id=1, min_isr=1, replicas=(replica(1, is_in_sync=True), replica(2, is_in_sync=True))
+    )
+    quorum.nodes[2].responses[m.ExplainPartitionRequest] = lambda _: response
+    assert ask(kraftctl, quorum, "partitions", "explain", "orders-0").out.splitlines()[-3:] == [
+        "1        active  online     yes     -     -",
+        "2        active  online     yes     -     -",
+        "- nothing is wrong with it",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["orders", "orders-", "-3", "orders-x", "orders-2147483648", "orders-\u0663"]
+)
+def test_what_names_no_partition_is_refused(kraftctl: Kraftctl, quorum: ScriptedQuorum, text: str) -> None:
+    outcome = ask(kraftctl, quorum, "partitions", "explain", "--", text)
+    assert (outcome.code, outcome.out) == (64, "")
+    assert "names no partition; write TOPIC-PARTITION, as orders-3" in outcome.err
+
+
+def test_a_partition_that_is_not_there_is_refused(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    response = m.ExplainPartitionResponse(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message="there is no such topic"
+    )
+    quorum.nodes[2].responses[m.ExplainPartitionRequest] = lambda _: response
+    outcome = ask(kraftctl, quorum, "partitions", "explain", "orders-3")
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "there is no partition orders-3: there is no such topic" in outcome.err
+
+
+# --- can-stop
+
+
+def broker(quorum: ScriptedQuorum, *ids: int) -> None:
+    entries = tuple(m.ListBrokersResponseBroker(broker_id=one) for one in ids)
+    quorum.nodes[2].responses[m.ListBrokersRequest] = lambda _: m.ListBrokersResponse(brokers=entries)
+
+
+def test_a_broker_that_is_needed_is_told_with_the_partitions(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    broker(quorum, 2)
+    needed = page(
+        topic("orders", ORDERS, partition(0, isr=(2,), is_left_alone=True), partition(1, isr=(1, 2)))
+    )
+    quorum.nodes[2].responses[m.ListPartitionsRequest] = lambda _: needed
+    outcome = ask(kraftctl, quorum, "brokers", "can-stop", "2")
+    assert quorum.nodes[2].seen[-1] == m.ListPartitionsRequest(7, 2)
+    assert (outcome.code, outcome.out.splitlines()) == (
+        5,
+        [
+            "Broker 2 is needed: without it 1 partitions have no leader, and 1 do not take acks=all.",
+            "Partition  Replicas  Isr  MinIsr  Without      Topic",
+            "0          1,2,3     2    2       no leader    orders",
+            "1          1,2,3     1,2  2       no acks=all  orders",
+        ],
+    )
+
+
+def test_a_broker_that_nobody_needs_can_stop(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    broker(quorum, 2)
+    quorum.nodes[2].responses[m.ListPartitionsRequest] = lambda _: page()
+    outcome = ask(kraftctl, quorum, "brokers", "can-stop", "2")
+    assert (outcome.code, outcome.out) == (
+        0,
+        "Broker 2 can stop: every partition has a leader and takes acks=all without it.\n",
+    )
+    data = ask(kraftctl, quorum, "brokers", "can-stop", "2", "-o", "json").data
+    assert data == {"broker_id": 2, "can_stop": True, "without_leader": [], "under_min_isr": []}
+
+
+def test_a_broker_that_is_not_registered_is_refused(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    broker(quorum)
+    outcome = ask(kraftctl, quorum, "brokers", "can-stop", "2")
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "there is no broker 2" in outcome.err
