@@ -9,7 +9,8 @@ A module imports from its own line and from those below it:
     activation  committed_records          what a new leader writes first; records that others wrote
     timers                                 what it does by itself: fences the silent, finishes, retries
     brokers  topics  configs  partitions   what may happen to each of them, a module an API
-    controller_registration  producer_ids  APIs about neither
+    controller_registration                APIs about none of them
+    producer_ids  feature_control
     failures  plan_runner  operations      what is told of a defect; whose slice is next; what an API is
     uncommitted_writes                     what is appended and not committed yet
     decisions  event_queue                 what comes back to the caller; what of a turn each class has

@@ -13,6 +13,7 @@ from kraftd.controller.configs.configuration_control import ALTER_CONFIGS, INCRE
 from kraftd.controller.configs.describe_configs import DESCRIBE_CONFIGS
 from kraftd.controller.configs.listing import LIST_CONFIGS
 from kraftd.controller.controller_registration import CONTROLLER_REGISTRATION
+from kraftd.controller.feature_control import UPDATE_FEATURES
 from kraftd.controller.operations import Operation, WriteOperation
 from kraftd.controller.partitions.conditions import LIST_PARTITIONS
 from kraftd.controller.partitions.directory_assignment import ASSIGN_REPLICAS_TO_DIRS
@@ -31,6 +32,7 @@ OPERATIONS: tuple[Operation, ...] = (
     UNREGISTER_BROKER,
     ALLOCATE_PRODUCER_IDS,
     CONTROLLER_REGISTRATION,
+    UPDATE_FEATURES,
     INCREMENTAL_ALTER_CONFIGS,
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,

@@ -42,6 +42,9 @@ NEW_CLUSTER_LEVELS: Mapping[str, int] = {
 }
 """The levels that a newly formatted cluster starts with: the newest ones, in Kafka's order."""
 
+LEVELS_WITH_NEW_METADATA = (7, 8, 11, 13, 14, 15, 17, 23, 30)
+"""The levels of `metadata.version` that brought records, or fields of records, of their own."""
+
 SCRAM_SINCE = 11
 """The first `metadata.version` with records of SCRAM credentials."""
 
@@ -62,6 +65,9 @@ DIRECTORIES_SINCE = 17
 
 ELIGIBLE_LEADER_REPLICAS_SINCE = 23
 """The first `metadata.version` with eligible leader replicas."""
+
+REQUIRED_METADATA_VERSION: Mapping[str, int] = {ELIGIBLE_LEADER_REPLICAS: ELIGIBLE_LEADER_REPLICAS_SINCE}
+"""The `metadata.version` without which a feature cannot be on (KIP-1022)."""
 
 CORDONED_LOG_DIRS_SINCE = 30
 """The first `metadata.version` in which a broker's log directories can be cordoned."""

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from kraftd.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS,
-    ELIGIBLE_LEADER_REPLICAS_SINCE,
     KRAFT_VERSION,
     METADATA_VERSION,
+    REQUIRED_METADATA_VERSION,
     SUPPORTED,
     metadata_version_name,
 )
@@ -28,9 +28,6 @@ _DEFAULT_SINCE = {
     "transaction.version": 24,
 }
 """The first `metadata.version` at which a new cluster has a feature on, at its highest level."""
-
-_NEEDS = {ELIGIBLE_LEADER_REPLICAS: ELIGIBLE_LEADER_REPLICAS_SINCE}
-"""The lowest `metadata.version` at which a feature can be on."""
 
 
 def level_of_release(release: str) -> int:
@@ -86,7 +83,7 @@ def new_cluster_levels(chosen: Mapping[str, int], release: str | None = None) ->
     newest = _LEVELS[METADATA_VERSION][-1]
     level = level_of_release(release) if release is not None else chosen.get(METADATA_VERSION, newest)
     others = {name: chosen.get(name, _default(name, level)) for name in sorted(_DEFAULT_SINCE)}
-    for name, needed in _NEEDS.items():
+    for name, needed in REQUIRED_METADATA_VERSION.items():
         if others[name] and level < needed:
             raise ValueError(
                 f"{name} {others[name]} needs {METADATA_VERSION} {metadata_version_name(needed)} or newer, "

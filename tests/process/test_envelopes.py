@@ -107,6 +107,9 @@ ABOUT_SOMETHING: dict[str, Any] = {
     "DescribeQuorum": describe_quorum(),
     "IncrementalAlterConfigs": alter_request([("log.retention.ms", "1")]),
     "ListPartitionReassignments": m.ListPartitionReassignmentsRequest(topics=None),
+    "UpdateFeatures": m.UpdateFeaturesRequest(
+        feature_updates=(m.UpdateFeaturesRequestFeatureUpdateKey(feature="a", max_version_level=1),)
+    ),
     "UnregisterBroker": m.UnregisterBrokerRequest(broker_id=1),
 }
 """A request of each API that may be forwarded, by its name: one without content has no place for an error."""

@@ -6,6 +6,7 @@ from tests.sabotage.corpus.budgets import WORK
 from tests.sabotage.corpus.claims import CLAIMS
 from tests.sabotage.corpus.downloads import DOWNLOADS
 from tests.sabotage.corpus.elections import ELECTIONS
+from tests.sabotage.corpus.features import FEATURE_LEVELS
 from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
 from tests.sabotage.corpus.independent import INDEPENDENT
@@ -45,5 +46,6 @@ MUTANTS = (
     *KAFKA_WIRE,
     *TOPICS,
     *PARTITIONS,
+    *FEATURE_LEVELS,
     *LISTINGS,
 )
