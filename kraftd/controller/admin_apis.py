@@ -15,6 +15,7 @@ from kraftd.controller.configs.listing import LIST_CONFIGS
 from kraftd.controller.controller_registration import CONTROLLER_REGISTRATION
 from kraftd.controller.operations import Operation, WriteOperation
 from kraftd.controller.partitions.directory_assignment import ASSIGN_REPLICAS_TO_DIRS
+from kraftd.controller.partitions.electing import ELECT_LEADERS
 from kraftd.controller.partitions.in_sync import ALTER_PARTITION
 from kraftd.controller.partitions.listing import LIST_PARTITION_REASSIGNMENTS
 from kraftd.controller.producer_ids import ALLOCATE_PRODUCER_IDS
@@ -38,6 +39,7 @@ OPERATIONS: tuple[Operation, ...] = (
     DESCRIBE_TOPICS,
     ALTER_PARTITION,
     ASSIGN_REPLICAS_TO_DIRS,
+    ELECT_LEADERS,
     LIST_PARTITION_REASSIGNMENTS,
     CREATE_TOPICS,
     CREATE_PARTITIONS,
