@@ -18,6 +18,7 @@ from kraftd.controller.operations import Operation, WriteOperation
 from kraftd.controller.partitions.conditions import LIST_PARTITIONS
 from kraftd.controller.partitions.directory_assignment import ASSIGN_REPLICAS_TO_DIRS
 from kraftd.controller.partitions.explaining import EXPLAIN_PARTITION
+from kraftd.controller.partitions.electing import ELECT_LEADERS
 from kraftd.controller.partitions.in_sync import ALTER_PARTITION
 from kraftd.controller.partitions.listing import LIST_PARTITION_REASSIGNMENTS
 from kraftd.controller.producer_ids import ALLOCATE_PRODUCER_IDS
@@ -42,6 +43,7 @@ OPERATIONS: tuple[Operation, ...] = (
     DESCRIBE_TOPICS,
     ALTER_PARTITION,
     ASSIGN_REPLICAS_TO_DIRS,
+    ELECT_LEADERS,
     LIST_PARTITION_REASSIGNMENTS,
     LIST_PARTITIONS,
     EXPLAIN_PARTITION,

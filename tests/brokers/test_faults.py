@@ -16,6 +16,7 @@ from tests.brokers.complaints import AFTER_A_FAULT, AFTER_A_LOST_DIRECTORY, WHIL
 from tests.brokers.conftest import CONTROLLER_SETTINGS
 from tests.brokers.load import Steady, altering, longest_pause, producing
 from tests.brokers.quorums import Controller, wait_leader
+from tests.interop.peer import Kafka
 from tests.process.cluster import Node
 
 
@@ -58,6 +59,34 @@ def test_a_broker_that_stops_in_order_leads_nothing_when_it_goes(cluster: Broker
         assert all(each.leader in (12, 13) and sorted(each.isr) == [12, 13] for each in found.values())
     broker.start()
     wait_isr(cluster, "in-order", 3)
+
+
+def test_preferred_leaders_are_elected_by_kafkas_tool(kafka: Kafka, cluster: BrokerCluster) -> None:
+    """Broker 11 was away, and leads nothing before somebody asks for it; nor can it be elected meanwhile."""
+    create_topic(cluster, "preferred", assignment=[[11, 12, 13], [11, 13, 12], [12, 11, 13]])
+
+    def elect(*what: str) -> str:
+        at = ("--bootstrap-server", f"127.0.0.1:{cluster[12].port}", "--election-type", "preferred")
+        return kafka.run("org.apache.kafka.tools.LeaderElectionCommand", *at, *what)
+
+    def leaders() -> list[int]:
+        found = partitions_of(cluster, "preferred")
+        return [found[number].leader for number in range(3)]
+
+    one = ("--topic", "preferred", "--partition", "0")
+    cluster[11].stop()
+    wait_isr(cluster, "preferred", 2, without=11)
+    with pytest.raises(AssertionError, match="PreferredLeaderNotAvailableException"):
+        elect(*one)
+    cluster[11].start()
+    wait_isr(cluster, "preferred", 3)
+    assert leaders() == [12, 13, 12]
+    assert "Successfully completed leader election (PREFERRED) for partitions preferred-0" in elect(*one)
+    wait_until(lambda: leaders() == [11, 13, 12], lambda: f"of 0 alone: {leaders()}")
+    assert "Valid replica already elected for partitions preferred-0" in elect(*one)
+    elect("--all-topic-partitions")
+    wait_until(lambda: leaders() == [11, 11, 12], lambda: f"of all: {leaders()}")
+    produce(cluster, "preferred", ["led again"])
 
 
 def test_a_broker_started_again_at_once_comes_back(cluster: BrokerCluster) -> None:

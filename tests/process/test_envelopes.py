@@ -105,6 +105,7 @@ ABOUT_SOMETHING: dict[str, Any] = {
     "CreateTopics": m.CreateTopicsRequest(topics=(m.CreateTopicsRequestCreatableTopic(name="a"),)),
     "DeleteTopics": m.DeleteTopicsRequest(topics=(m.DeleteTopicsRequestDeleteTopicState(name="a"),)),
     "DescribeQuorum": describe_quorum(),
+    "ElectLeaders": m.ElectLeadersRequest(topic_partitions=None),
     "IncrementalAlterConfigs": alter_request([("log.retention.ms", "1")]),
     "ListPartitionReassignments": m.ListPartitionReassignmentsRequest(topics=None),
     "UpdateFeatures": m.UpdateFeaturesRequest(

@@ -2,8 +2,8 @@
 
 `election` says who leads, `partition_change_builder` turns what a partition shall become into the record that
 makes it so, `partition_rules` are what the cluster says about both. They are entered through `in_sync`
-(AlterPartition) and `directory_assignment` (AssignReplicasToDirs), both of them a `request_plan`,
-`broker_changes` (a broker came or went) and `listing` (ListPartitionReassignments).
+(AlterPartition), `directory_assignment` (AssignReplicasToDirs) and `electing` (ElectLeaders), each of them a
+`request_plan`, `broker_changes` (a broker came or went) and `listing` (ListPartitionReassignments).
 
 Follows: the parts of Kafka's ReplicationControlManager that are about partitions.
 """

@@ -4,7 +4,8 @@ A partition that no decision can be made about, or of which a change cannot be a
 told UNKNOWN_SERVER_ERROR, and the others are decided and written (D-14). Whoever asked will ask again, so
 that nothing is repeated here. A long request is decided in slices.
 
-Entered by `in_sync` (AlterPartition) and `directory_assignment` (AssignReplicasToDirs).
+Entered by `in_sync` (AlterPartition), `directory_assignment` (AssignReplicasToDirs) and `electing`
+(ElectLeaders).
 """
 
 from abc import abstractmethod

@@ -281,8 +281,6 @@ def _read_elect_leaders_response_v0(data: bytes, at: int) -> tuple[ElectLeadersR
 
 
 def _write_elect_leaders_response_v0(out: Chunks, value: ElectLeadersResponse) -> None:
-    if value.error_code != 0:
-        raise lacking("ElectLeadersResponse", "error_code", 0)
     out.append(_INT32.pack(value.throttle_time_ms))
     write_count(out, value.replica_election_results)
     for replica_election_results_element in value.replica_election_results:

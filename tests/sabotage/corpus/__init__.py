@@ -5,6 +5,7 @@ from tests.sabotage.corpus.brokers import BROKERS
 from tests.sabotage.corpus.budgets import WORK
 from tests.sabotage.corpus.claims import CLAIMS
 from tests.sabotage.corpus.downloads import DOWNLOADS
+from tests.sabotage.corpus.electing import ELECTING
 from tests.sabotage.corpus.elections import ELECTIONS
 from tests.sabotage.corpus.features import FEATURE_LEVELS
 from tests.sabotage.corpus.files import FILES
@@ -47,5 +48,6 @@ MUTANTS = (
     *TOPICS,
     *PARTITIONS,
     *FEATURE_LEVELS,
+    *ELECTING,
     *LISTINGS,
 )
