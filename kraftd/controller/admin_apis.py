@@ -17,6 +17,7 @@ from kraftd.controller.operations import Operation, WriteOperation
 from kraftd.controller.partitions.directory_assignment import ASSIGN_REPLICAS_TO_DIRS
 from kraftd.controller.partitions.in_sync import ALTER_PARTITION
 from kraftd.controller.partitions.listing import LIST_PARTITION_REASSIGNMENTS
+from kraftd.controller.partitions.reassignment import ALTER_PARTITION_REASSIGNMENTS
 from kraftd.controller.producer_ids import ALLOCATE_PRODUCER_IDS
 from kraftd.controller.topics.adding import CREATE_PARTITIONS
 from kraftd.controller.topics.creating import CREATE_TOPICS
@@ -38,6 +39,7 @@ OPERATIONS: tuple[Operation, ...] = (
     DESCRIBE_TOPICS,
     ALTER_PARTITION,
     ASSIGN_REPLICAS_TO_DIRS,
+    ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
     CREATE_TOPICS,
     CREATE_PARTITIONS,

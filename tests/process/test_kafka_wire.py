@@ -16,7 +16,7 @@ from kraftd.types import METADATA_TOPIC, METADATA_TOPIC_ID
 NOT_SERVED_YET = {
     *("DescribeAcls", "CreateAcls", "DeleteAcls", "AlterClientQuotas", "AlterUserScramCredentials"),
     *("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
-    *("AlterPartitionReassignments", "ElectLeaders", "UpdateFeatures"),
+    *("ElectLeaders", "UpdateFeatures"),
     *("AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter"),
 }
 """What is known of Kafka's wire and has no handler: it must not be advertised."""
