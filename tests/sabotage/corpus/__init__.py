@@ -16,6 +16,7 @@ from tests.sabotage.corpus.overlooked import OVERLOOKED
 from tests.sabotage.corpus.partitions import PARTITIONS
 from tests.sabotage.corpus.processes import PROCESSES
 from tests.sabotage.corpus.promises import PROMISES
+from tests.sabotage.corpus.reassignment import REASSIGNMENT
 from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.second_reading import SECOND_READING
 from tests.sabotage.corpus.snapshots import SNAPSHOTS
@@ -45,5 +46,6 @@ MUTANTS = (
     *KAFKA_WIRE,
     *TOPICS,
     *PARTITIONS,
+    *REASSIGNMENT,
     *LISTINGS,
 )

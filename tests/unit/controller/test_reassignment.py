@@ -315,9 +315,11 @@ def test_the_number_of_replicas_stays_if_the_request_says_so():
 
 def test_of_a_partition_that_is_moved_those_count_that_it_shall_have():
     world = World()
-    world.move(1, 2, 3, 4)
+    world.move(4, 5, 1)
+    assert world.refused(4, 5, 1, 2, 3, may_change_factor=False) is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert world.move(1, 2, 5, may_change_factor=False)
+    world.move(1, 2, 4, 5)
     assert world.refused(1, 2, 5, may_change_factor=False) is ErrorCode.INVALID_REPLICATION_FACTOR
-    assert world.move(1, 2, 3, 5, may_change_factor=False)
 
 
 def test_replicas_that_cannot_be_are_told_before_their_number():
