@@ -35,6 +35,7 @@ Where things happen:
     what becomes of a broker is decided    controller/brokers/registration.py, heartbeats.py
     a silent broker is fenced              controller/timers.py
     a partition's leader is elected        controller/partitions/election.py
+    replicas are moved                     controller/partitions/reassignment.py
     a topic is created                     controller/topics/creating.py
     a change of configs is decided         controller/configs/configuration_control.py
     a record changes the image             metadata/parts/, a module for each kind of entity

@@ -17,10 +17,11 @@ from kraftd.controller.feature_control import UPDATE_FEATURES
 from kraftd.controller.operations import Operation, WriteOperation
 from kraftd.controller.partitions.conditions import LIST_PARTITIONS
 from kraftd.controller.partitions.directory_assignment import ASSIGN_REPLICAS_TO_DIRS
-from kraftd.controller.partitions.explaining import EXPLAIN_PARTITION
 from kraftd.controller.partitions.electing import ELECT_LEADERS
+from kraftd.controller.partitions.explaining import EXPLAIN_PARTITION
 from kraftd.controller.partitions.in_sync import ALTER_PARTITION
 from kraftd.controller.partitions.listing import LIST_PARTITION_REASSIGNMENTS
+from kraftd.controller.partitions.reassignment import ALTER_PARTITION_REASSIGNMENTS
 from kraftd.controller.producer_ids import ALLOCATE_PRODUCER_IDS
 from kraftd.controller.topics.adding import CREATE_PARTITIONS
 from kraftd.controller.topics.creating import CREATE_TOPICS
@@ -44,6 +45,7 @@ OPERATIONS: tuple[Operation, ...] = (
     ALTER_PARTITION,
     ASSIGN_REPLICAS_TO_DIRS,
     ELECT_LEADERS,
+    ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
     LIST_PARTITIONS,
     EXPLAIN_PARTITION,

@@ -24,6 +24,8 @@ import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.message.AlterConfigsRequestData;
 import org.apache.kafka.common.message.AlterConfigsResponseData;
+import org.apache.kafka.common.message.AlterPartitionReassignmentsRequestData;
+import org.apache.kafka.common.message.AlterPartitionRequestData;
 import org.apache.kafka.common.message.CreatePartitionsRequestData;
 import org.apache.kafka.common.message.CreatePartitionsResponseData;
 import org.apache.kafka.common.message.CreateTopicsRequestData;
@@ -31,6 +33,7 @@ import org.apache.kafka.common.message.CreateTopicsResponseData;
 import org.apache.kafka.common.message.DeleteTopicsRequestData;
 import org.apache.kafka.common.message.DeleteTopicsResponseData;
 import org.apache.kafka.common.message.IncrementalAlterConfigsRequestData;
+import org.apache.kafka.common.message.ListPartitionReassignmentsRequestData;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.metadata.BrokerRegistrationChangeRecord;
 import org.apache.kafka.common.metadata.ClearElrRecord;
@@ -57,7 +60,7 @@ import org.apache.kafka.server.mutable.BoundedListTooLongException;
 import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
- * Decides requests about topics and configs with the managers of Kafka's controller, one line a request: kind, seed of
+ * Decides requests about topics, partitions and configs with the managers of Kafka's controller, one line a request: kind, seed of
  * its random numbers, version, whether it was forwarded, and its body as hex. "records" are replayed, separated by
  * commas. Each line is answered by one: an error of the whole request, its response as hex, and its records, which
  * have been replayed if the request was not only to be validated. Both requests that alter configs are answered by the
@@ -146,8 +149,8 @@ public class Topics {
     }
 
     private ControllerResult<? extends Message> decide(String kind, ByteBufferAccessor body, short version, boolean forwarded) {
-        ControllerRequestContext context =
-            new ControllerRequestContext(new RequestHeaderData(), KafkaPrincipal.ANONYMOUS, OptionalLong.empty());
+        ControllerRequestContext context = new ControllerRequestContext(
+            new RequestHeaderData().setRequestApiVersion(version), KafkaPrincipal.ANONYMOUS, OptionalLong.empty());
         switch (kind) {
             case "CreateTopics": {
                 CreateTopicsRequestData request = new CreateTopicsRequestData(body, version);
@@ -169,6 +172,13 @@ public class Topics {
                     new DeleteTopicsResponseData.DeletableTopicResult().setName(null).setTopicId(id).setErrorCode(error.error().code())));
                 return of(result, response, false);
             }
+            case "AlterPartitionReassignments":
+                return topics.alterPartitionReassignments(new AlterPartitionReassignmentsRequestData(body, version));
+            case "ListPartitionReassignments":
+                return ControllerResult.of(List.of(), topics.listPartitionReassignments(
+                    new ListPartitionReassignmentsRequestData(body, version).topics(), Long.MAX_VALUE));
+            case "AlterPartition":
+                return topics.alterPartition(context, new AlterPartitionRequestData(body, version));
             case "IncrementalAlterConfigs": {
                 IncrementalAlterConfigsRequestData request = new IncrementalAlterConfigsRequestData(body, version);
                 Map<ConfigResource, Map<String, Entry<OpType, String>>> changes = new HashMap<>();

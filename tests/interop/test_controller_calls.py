@@ -18,7 +18,6 @@ NOT_SERVED_YET = {
     "describeAcls": "DESCRIBE_ACLS",
     "createAcls": "CREATE_ACLS",
     "deleteAcls": "DELETE_ACLS",
-    "alterPartitionReassignments": "ALTER_PARTITION_REASSIGNMENTS",
     "updateFeatures": "UPDATE_FEATURES",
     "addRaftVoter": "ADD_RAFT_VOTER",
     "removeRaftVoter": "REMOVE_RAFT_VOTER",
@@ -58,6 +57,7 @@ def test_what_an_admin_client_asks_of_controllers(kafka: Kafka, tmp_path: Path) 
                 "incrementalAlterConfigs": "null",
                 "describeConfigs": "4321",
                 "listPartitionReassignments": "{}",
+                "alterPartitionReassignments": "UnknownTopicOrPartitionException: There is no topic 'words'.",
                 "unregisterBroker": "null",
                 **{
                     call: f"UnsupportedVersionException: The node does not support {api}"

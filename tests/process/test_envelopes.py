@@ -99,6 +99,13 @@ ABOUT_SOMETHING: dict[str, Any] = {
     "AlterConfigs": m.AlterConfigsRequest(
         resources=(m.AlterConfigsRequestAlterConfigsResource(resource_type=2, resource_name="a"),)
     ),
+    "AlterPartitionReassignments": m.AlterPartitionReassignmentsRequest(
+        topics=(
+            m.AlterPartitionReassignmentsRequestReassignableTopic(
+                "a", (m.AlterPartitionReassignmentsRequestReassignablePartition(0, (1,)),)
+            ),
+        )
+    ),
     "CreatePartitions": m.CreatePartitionsRequest(
         topics=(m.CreatePartitionsRequestCreatePartitionsTopic(name="a", count=2),)
     ),

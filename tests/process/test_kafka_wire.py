@@ -16,7 +16,6 @@ from kraftd.types import METADATA_TOPIC, METADATA_TOPIC_ID
 NOT_SERVED_YET = {
     *("DescribeAcls", "CreateAcls", "DeleteAcls", "AlterClientQuotas", "AlterUserScramCredentials"),
     *("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
-    *("AlterPartitionReassignments",),
     *("AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter"),
 }
 """What is known of Kafka's wire and has no handler: it must not be advertised."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from kraftd.controller.context import Context
 from kraftd.controller.operations import WriteOperation
+from kraftd.controller.partitions.by_hand import check_by_hand
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, quoted
 from kraftd.controller.topics.new_partitions import (
@@ -109,7 +110,7 @@ def _new_partitions(
     else:
         assignments = [assignment.broker_ids for assignment in topic.assignments]
         for number, replicas in enumerate(assignments, start):
-            partitions.check_by_hand(replicas, factor)
+            check_by_hand(context.image, replicas, factor)
             if not partitions.in_sync(replicas):
                 raise none_active(number)
     return [

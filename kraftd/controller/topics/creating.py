@@ -17,6 +17,7 @@ from kraftd.controller.configs.configuration_control import set_at_creation
 from kraftd.controller.configs.effective import BrokerConfigs, EffectiveConfig
 from kraftd.controller.context import Context
 from kraftd.controller.operations import WriteOperation
+from kraftd.controller.partitions.by_hand import bad_assignment, check_by_hand
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, PageRoom, entry_bytes
 from kraftd.controller.topics.names import check_new_name
@@ -136,14 +137,14 @@ class _Creation:
         for assignment in topic.assignments:
             number, replicas = assignment.partition_index, assignment.broker_ids
             if number in found:
-                raise _bad_assignment(f"Partition {number} appears more than once.")
-            self._partitions.check_by_hand(replicas, factor)
+                raise bad_assignment(f"Partition {number} appears more than once.")
+            check_by_hand(self._context.image, replicas, factor)
             factor = len(replicas)
             if not self._partitions.in_sync(replicas):
                 raise none_active(number)
             found[number] = replicas
         if found.keys() != set(range(len(found))):
-            raise _bad_assignment("Partitions must be numbered from 0 on, without a gap.")
+            raise bad_assignment("Partitions must be numbered from 0 on, without a gap.")
         return [found[number] for number in range(len(found))]
 
     def _placed(self, topic: CreateTopicsRequestCreatableTopic) -> list[Replicas]:
@@ -189,10 +190,6 @@ def _partitions_wanted(context: Context, topic: CreateTopicsRequestCreatableTopi
 
 def _failure(name: str, error: ErrorCode, text: str | None) -> CreateTopicsResponseCreatableTopicResult:
     return CreateTopicsResponseCreatableTopicResult(name=name, error_code=error, error_message=text)
-
-
-def _bad_assignment(text: str) -> RefusedError:
-    return RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
 
 
 CREATE_TOPICS = WriteOperation(CreateTopicsRequest, create_topics, refuse)

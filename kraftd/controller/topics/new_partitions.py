@@ -4,22 +4,19 @@ All replicas that are on active brokers are in sync, since there is nothing to l
 leads. A replica lies in the only log directory of its broker; a broker that has several tells later which one
 it has chosen.
 
-Follows: buildPartitionRegistration and validateManualPartitionAssignment of Kafka's
-ReplicationControlManager.
+Follows: buildPartitionRegistration of Kafka's ReplicationControlManager.
 """
 
-from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
 from kraftd.controller.context import Context
+from kraftd.controller.partitions.by_hand import bad_assignment
 from kraftd.controller.partitions.partition_rules import active_brokers, default_directory
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.topics.java_random import JavaRandom
 from kraftd.controller.topics.placement import StripedReplicaPlacer, usable_brokers
-from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
-from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import partitions
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.records.messages import PartitionRecord
@@ -52,27 +49,6 @@ class NewPartitions:
         placer = StripedReplicaPlacer(self._random, usable_brokers(self._image, self._leaving))
         placer.check(replicas)
         return [placer.place(replicas) for _ in range(partitions)]
-
-    def check_by_hand(self, replicas: Sequence[NodeId], factor: int | None) -> None:
-        """Refuse replicas that somebody chose, by INVALID_REPLICA_ASSIGNMENT; all partitions have as many.
-
-        Raises:
-            RefusedError: They are none, not on registered brokers, one twice, or not as many as `factor`.
-        """
-        if not replicas:
-            raise _bad_assignment("A partition has no replicas.")
-        brokers = self._image[BROKERS]
-        before = None
-        for broker_id in sorted(replicas):
-            if brokers.get(broker_id) is None:
-                raise _bad_assignment(f"Broker {broker_id} is not registered.")
-            if broker_id == before:
-                raise _bad_assignment(f"Broker {broker_id} has more than one replica of a partition.")
-            before = broker_id
-        if factor is not None and len(replicas) != factor:
-            raise _bad_assignment(
-                f"A partition has {len(replicas)} replica(s), and those before it have {factor}."
-            )
 
     def in_sync(self, replicas: Replicas) -> Replicas:
         """Those of the replicas that are in sync from the beginning; none if no broker is active."""
@@ -113,10 +89,6 @@ def placement_seed(context: Context) -> int:
 
 def none_active(partition_id: int) -> RefusedError:
     """Why replicas that somebody chose cannot be: nobody could lead the partition."""
-    return _bad_assignment(
+    return bad_assignment(
         f"All brokers chosen for partition {partition_id} are fenced or shutting down: none could lead it."
     )
-
-
-def _bad_assignment(text: str) -> RefusedError:
-    return RefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)

@@ -18,6 +18,7 @@ from tests.sabotage.corpus.overlooked import OVERLOOKED
 from tests.sabotage.corpus.partitions import PARTITIONS
 from tests.sabotage.corpus.processes import PROCESSES
 from tests.sabotage.corpus.promises import PROMISES
+from tests.sabotage.corpus.reassignment import REASSIGNMENT
 from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.second_reading import SECOND_READING
 from tests.sabotage.corpus.snapshots import SNAPSHOTS
@@ -49,5 +50,6 @@ MUTANTS = (
     *PARTITIONS,
     *FEATURE_LEVELS,
     *ELECTING,
+    *REASSIGNMENT,
     *LISTINGS,
 )

@@ -131,7 +131,7 @@ TOPICS = (
         "replica-twice",
         "A partition has two replicas on one broker.",
         "test_creating_topics.py::test_what_cannot_be_is_refused",
-        ("topics.new_partitions:NewPartitions.check_by_hand", "if broker_id == before:", "if False:"),
+        ("partitions.by_hand:check_by_hand", "if broker_id == before:", "if False:"),
     ),
     of_topics(
         "validated-and-written",
