@@ -173,10 +173,11 @@ def _changes(
     components = tuple(
         ClientQuotaRecordEntityData(kind, name) for kind, name in string_map(entity, len(_TYPES)).items()
     )
+    by_type = sorted(components, key=lambda component: component.entity_type)
     quotas = context.image[CLIENT_QUOTAS]
     records = []
     for key, value in asked.items():
-        there = quotas.get(quota_key(components, key))
+        there = quotas.get(quota_key(by_type, key))
         if value is None:
             if there is not None:
                 records.append(ClientQuotaRecord(components, key, remove=True))

@@ -32,9 +32,10 @@ Quotas: TypeAlias = Entities[QuotaKey, ClientQuotaRecord]
 
 
 def quota_key(components: Sequence[ClientQuotaRecordEntityData], key: str) -> QuotaKey:
-    """The quota of this name of an entity, of which each component has another type."""
-    by_type = sorted(components, key=lambda component: component.entity_type)
-    entity = tuple((one.entity_type, one.entity_name is not None, one.entity_name or "") for one in by_type)
+    """The quota of this name of an entity, of which each component has another type, in their order."""
+    entity = tuple(
+        (one.entity_type, one.entity_name is not None, one.entity_name or "") for one in components
+    )
     return entity, key
 
 
