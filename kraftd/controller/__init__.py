@@ -11,6 +11,7 @@ A module imports from its own line and from those below it:
     brokers  topics  configs  partitions   what may happen to each of them, a module an API
     controller_registration                APIs about none of them
     producer_ids  feature_control
+    client_quota_control  scram_control    what users and clients may use; what they log in with
     failures  plan_runner  operations      what is told of a defect; whose slice is next; what an API is
     uncommitted_writes                     what is appended and not committed yet
     decisions  event_queue                 what comes back to the caller; what of a turn each class has
@@ -18,5 +19,6 @@ A module imports from its own line and from those below it:
     context  access                        what a decision may look at; what an authorizer will be asked
     sessions  statistics                   when brokers were heard of; how long events wait and take
     refused  response_room                 why one entry fails; how much fits into a response
+    java_hash_map  ip_addresses            in which order Kafka decides entries; what is an address
     cluster_summary                        numbers of brokers, topics and partitions
 """

@@ -9,6 +9,7 @@ from kraftd.controller.brokers.heartbeats import BROKER_HEARTBEAT
 from kraftd.controller.brokers.listing import LIST_BROKERS
 from kraftd.controller.brokers.registration import BROKER_REGISTRATION
 from kraftd.controller.brokers.unregistering import UNREGISTER_BROKER
+from kraftd.controller.client_quota_control import ALTER_CLIENT_QUOTAS
 from kraftd.controller.configs.configuration_control import ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from kraftd.controller.configs.describe_configs import DESCRIBE_CONFIGS
 from kraftd.controller.configs.listing import LIST_CONFIGS
@@ -23,6 +24,7 @@ from kraftd.controller.partitions.in_sync import ALTER_PARTITION
 from kraftd.controller.partitions.listing import LIST_PARTITION_REASSIGNMENTS
 from kraftd.controller.partitions.reassignment import ALTER_PARTITION_REASSIGNMENTS
 from kraftd.controller.producer_ids import ALLOCATE_PRODUCER_IDS
+from kraftd.controller.scram_control import ALTER_USER_SCRAM_CREDENTIALS
 from kraftd.controller.topics.adding import CREATE_PARTITIONS
 from kraftd.controller.topics.creating import CREATE_TOPICS
 from kraftd.controller.topics.deleting import DELETE_TOPICS
@@ -52,6 +54,8 @@ OPERATIONS: tuple[Operation, ...] = (
     CREATE_TOPICS,
     CREATE_PARTITIONS,
     DELETE_TOPICS,
+    ALTER_CLIENT_QUOTAS,
+    ALTER_USER_SCRAM_CREDENTIALS,
 )
 
 READS: frozenset[type[Any]] = frozenset(

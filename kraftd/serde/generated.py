@@ -7,7 +7,9 @@ version, or file descriptors may run out, while it runs.
 """
 
 from importlib import import_module
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from kraftd.errors import UnencodableError
 
@@ -16,6 +18,10 @@ Records: TypeAlias = bytes | bytearray | memoryview | tuple[bytes | bytearray | 
 
 UnknownTags: TypeAlias = tuple[tuple[int, bytes], ...]
 """Tagged fields that this program does not know, still encoded, by ascending tag."""
+
+
+HIDDEN: Final = "[redacted]"
+"""What stands in the place of a secret where a message shows itself."""
 
 
 class CodecModule(NamedTuple):
@@ -32,6 +38,15 @@ class CodecModule(NamedTuple):
     def load(self) -> Any:
         """Import the module, and return it."""
         return import_module(self.module)
+
+
+def shown_without(message: Struct, *secrets: str) -> str:
+    """A message as it shows itself in a log or a failing test, without what must not be seen."""
+    parts = (
+        f"{name}={HIDDEN if name in secrets else repr(getattr(message, name))}"
+        for name in message.__struct_fields__
+    )
+    return f"{type(message).__name__}({', '.join(parts)})"
 
 
 def lacking(message: str, field: str, version: int) -> UnencodableError:

@@ -31,6 +31,8 @@ def _class_text(message: Message, struct: StructDef, intro: str | None) -> str:
     for field in struct.fields:
         lines += _field_lines(message, field)
     lines += ["    unknown_tags: UnknownTags = ()", ""]
+    if secrets := ", ".join(f'"{field.attribute}"' for field in struct.fields if field.is_secret):
+        lines += ["    def __repr__(self) -> str:", f"        return shown_without(self, {secrets})", ""]
     return "\n".join(lines)
 
 

@@ -191,7 +191,7 @@ def _class_module(schema: Schema) -> str:
         docstring(f"{schema.meaning} Generated from `{source}`.", indent=0),
         "from typing import ClassVar",
         "from msgspec import Struct",
-        "from kraftd.serde.generated import Records, UnknownTags",
+        "from kraftd.serde.generated import Records, UnknownTags, shown_without",
         "from kraftd.types import ZERO_UUID, Uuid",
         *class_texts(schema),
     ]

@@ -11,6 +11,7 @@ A field says `name` (Kafka's), `type` and `meaning`, and where it differs from t
     default    its value where it is absent (0, "", false, empty, all zero)
     tag        its number among the tagged fields (it is not tagged)
     ignorable  whether a version that lacks it may silently drop it (it must then be the default)
+    secret     whether a value of it must not be shown: the class leaves it out where it shows itself
     fields     the fields of its struct, if its type names one that `structs` does not define
 
 An RPC also says its `encodings`: "msgpack" if it is spoken on kraftd's own wire, "binary" if on Kafka's.
@@ -47,6 +48,11 @@ PRIMITIVES = frozenset(
 _TAKEN_NAMES = frozenset(
     {"at", "claim", "data", "end", "start", "stop", "tag", "tags", "unknown", "unknown_tags", "wire"}
     | {"bool", "bytes", "float", "int", "str", "tuple"}
+)
+
+_FIELD_KEYS = ("name", "type", "versions", "nullable", "default", "tag", "ignorable", "secret") + (
+    "meaning",
+    "fields",
 )
 
 Kind: TypeAlias = Literal["request", "response", "record", "control"]
@@ -111,6 +117,7 @@ class Field(Struct, frozen=True):
     tag: int | None
     ignorable: bool
     meaning: str
+    is_secret: bool = False
 
     @property
     def attribute(self) -> str:
@@ -323,9 +330,7 @@ class _StructReader:
         return read
 
     def _field(self, data: dict[str, Any], within: Versions, where: str) -> Field:
-        _known(
-            data, "name", "type", "versions", "nullable", "default", "tag", "ignorable", "meaning", "fields"
-        )
+        _known(data, *_FIELD_KEYS)
         versions = _versions(data["versions"], within=self._versions) if "versions" in data else within
         if "fields" in data:
             meaning = f"In `{where}.{snake_case(data['name'])}`. {data['meaning']}"
@@ -341,6 +346,7 @@ class _StructReader:
             tag=data.get("tag"),
             ignorable=data.get("ignorable", False),
             meaning=data["meaning"],
+            is_secret=data.get("secret", False),
         )
 
     def _type(self, text: str) -> FieldType:

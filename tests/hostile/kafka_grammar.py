@@ -37,7 +37,7 @@ OF_BROKERS = (1, 56, 59, 62, 63, 67, 73)
 """Fetch, AlterPartition, FetchSnapshot, BrokerRegistration, BrokerHeartbeat, AllocateProducerIds,
 AssignReplicasToDirs.
 """
-FORWARDED = (19, 20, 33, 37, 43, 44, 45)
+FORWARDED = (19, 20, 33, 37, 43, 44, 45, 49, 51)
 """What an admin client asks its broker, which forwards it in an envelope."""
 PRINCIPAL = b"\0\0\x05User\x06alice\0\0"
 
@@ -58,6 +58,15 @@ WAITS_MS = (0, 0, 0, 0, 1, 50)
 FEATURES = ((b"metadata.version", 1, 99), (b"kraft.version", 0, 1), (b"group.version", 0, 9))
 FEATURES += ((b"transaction.version", 0, 9), (b"eligible.leader.replicas.version", 0, 9))
 FEATURES += ((b"share.version", 0, 9), (b"streams.version", 0, 9))
+
+
+LIKELY = {
+    "EntityType": (b"user", b"client-id", b"ip"),
+    "Key": (b"producer_byte_rate", b"controller_mutation_rate", b"connection_creation_rate"),
+    "Mechanism": (1, 2),
+    "Iterations": (4_096, 16_384),
+}
+"""Values without which a request goes no further than its first check, by field."""
 
 
 class Broker(NamedTuple):
@@ -275,6 +284,8 @@ class _Body:
             return broker.epoch
         if name == "IncarnationId" and rng.random() < 0.7:
             return broker.incarnation_id
+        if name in LIKELY and rng.random() < 0.7:
+            return rng.choice(LIKELY[name])
         value = self._values.plain(kind if kind != "records" else "bytes", name)
         return value.encode() if isinstance(value, str) else value
 

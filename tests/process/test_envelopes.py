@@ -96,6 +96,7 @@ def test_every_api_that_is_served_and_may_be_forwarded_is_answered_in_every_vers
 
 ABOUT_SOMETHING: dict[str, Any] = {
     "AllocateProducerIds": m.AllocateProducerIdsRequest(broker_id=1),
+    "AlterClientQuotas": m.AlterClientQuotasRequest(entries=(m.AlterClientQuotasRequestEntryData(),)),
     "AlterConfigs": m.AlterConfigsRequest(
         resources=(m.AlterConfigsRequestAlterConfigsResource(resource_type=2, resource_name="a"),)
     ),
@@ -105,6 +106,9 @@ ABOUT_SOMETHING: dict[str, Any] = {
                 "a", (m.AlterPartitionReassignmentsRequestReassignablePartition(0, (1,)),)
             ),
         )
+    ),
+    "AlterUserScramCredentials": m.AlterUserScramCredentialsRequest(
+        deletions=(m.AlterUserScramCredentialsRequestScramCredentialDeletion("alice", 1),)
     ),
     "CreatePartitions": m.CreatePartitionsRequest(
         topics=(m.CreatePartitionsRequestCreatePartitionsTopic(name="a", count=2),)

@@ -5,7 +5,7 @@ In a canonical quota the entity's components are by type, the last of a type cou
 Follows: Kafka's ClientQuotasDelta.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -21,7 +21,7 @@ from kraftd.metadata.part import (
     RecordKind,
 )
 from kraftd.metadata.views import DEFAULT, Change, ColumnType, Folder, Row, files, folders
-from kraftd.records.messages import ClientQuotaRecord
+from kraftd.records.messages import ClientQuotaRecord, ClientQuotaRecordEntityData
 from kraftd.types import Offset
 
 QuotaEntity: TypeAlias = tuple[tuple[str, bool, str], ...]
@@ -31,14 +31,19 @@ QuotaKey: TypeAlias = tuple[QuotaEntity, str]
 Quotas: TypeAlias = Entities[QuotaKey, ClientQuotaRecord]
 
 
+def quota_key(components: Sequence[ClientQuotaRecordEntityData], key: str) -> QuotaKey:
+    """The quota of this name of an entity, of which each component has another type, in their order."""
+    entity = tuple(
+        (one.entity_type, one.entity_name is not None, one.entity_name or "") for one in components
+    )
+    return entity, key
+
+
 def with_quota(quotas: Quotas, record: ClientQuotaRecord) -> Quotas:
     """The quotas after one was set or removed; removing one that is not there does nothing."""
     last = {component.entity_type: component for component in record.entity}
     components = tuple(last[entity_type] for entity_type in sorted(last))
-    entity = tuple(
-        (one.entity_type, one.entity_name is not None, one.entity_name or "") for one in components
-    )
-    key = (entity, record.key)
+    key = quota_key(components, record.key)
     return (
         quotas.remove(key)
         if record.remove

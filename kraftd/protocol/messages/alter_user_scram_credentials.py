@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kraftd.serde.generated import UnknownTags
+from kraftd.serde.generated import UnknownTags, shown_without
 
 
 class AlterUserScramCredentialsRequestScramCredentialDeletion(Struct, frozen=True, gc=False):
@@ -33,6 +33,9 @@ class AlterUserScramCredentialsRequestScramCredentialUpsertion(Struct, frozen=Tr
     salted_password: bytes = b""
     """The hash. (bytes)"""
     unknown_tags: UnknownTags = ()
+
+    def __repr__(self) -> str:
+        return shown_without(self, "salt", "salted_password")
 
 
 class AlterUserScramCredentialsRequest(Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kraftd.serde.generated import UnknownTags
+from kraftd.serde.generated import UnknownTags, shown_without
 
 
 class EnvelopeRequest(Struct, frozen=True, gc=False):
@@ -26,6 +26,9 @@ class EnvelopeRequest(Struct, frozen=True, gc=False):
     client_host_address: bytes = b""
     """The client's address, 4 or 16 bytes. (bytes)"""
     unknown_tags: UnknownTags = ()
+
+    def __repr__(self) -> str:
+        return shown_without(self, "request_data")
 
 
 class EnvelopeResponse(Struct, frozen=True, gc=False):

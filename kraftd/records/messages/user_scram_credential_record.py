@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kraftd.serde.generated import UnknownTags
+from kraftd.serde.generated import UnknownTags, shown_without
 
 
 class UserScramCredentialRecord(Struct, frozen=True, gc=False):
@@ -30,3 +30,6 @@ class UserScramCredentialRecord(Struct, frozen=True, gc=False):
     iterations: int = 0
     """How often it was hashed. (int32)"""
     unknown_tags: UnknownTags = ()
+
+    def __repr__(self) -> str:
+        return shown_without(self, "salt", "stored_key", "server_key")

@@ -25,6 +25,7 @@ from tests.sabotage.corpus.snapshots import SNAPSHOTS
 from tests.sabotage.corpus.storage import STORAGE
 from tests.sabotage.corpus.topics import TOPICS
 from tests.sabotage.corpus.unread import UNREAD
+from tests.sabotage.corpus.users import USERS
 
 MUTANTS = (
     *CLAIMS,
@@ -52,4 +53,5 @@ MUTANTS = (
     *ELECTING,
     *REASSIGNMENT,
     *LISTINGS,
+    *USERS,
 )

@@ -173,7 +173,7 @@ FOLD = (
         "one-quota-an-entity",
         "A second quota of the same client replaces the first.",
         "test_clients.py::test_quotas_differ_by_entity_default_and_name",
-        ("parts.client_quotas:with_quota", "key = (entity, record.key)", 'key = (entity, "")'),
+        ("parts.client_quotas:quota_key", "return entity, key", 'return entity, ""'),
     ),
     of_fold(
         "removed-quota-stays",
@@ -191,7 +191,7 @@ FOLD = (
         "default-is-nameless",
         "The default of a type of client is the client without a name.",
         "test_clients.py::test_quotas_differ_by_entity_default_and_name",
-        ("parts.client_quotas:with_quota", "one.entity_name is not None", "True"),
+        ("parts.client_quotas:quota_key", "one.entity_name is not None", "True"),
     ),
     of_fold(
         "producer-ids-of-a-broker",

@@ -61,6 +61,11 @@ def test_a_credential_keeps_its_user_and_its_cost():
         "serverKey": REDACTED,
         "iterations": 4096,
     }
+    shown = (
+        "UserScramCredentialRecord(name='alice', mechanism=2, salt=[redacted], stored_key=[redacted], "
+        "server_key=[redacted], iterations=4096, unknown_tags=())"
+    )
+    assert repr(record) == shown
 
 
 def test_what_cannot_be_read_may_be_a_secret():
