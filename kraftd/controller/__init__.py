@@ -9,12 +9,15 @@ A module imports from its own line and from those below it:
     activation  committed_records          what a new leader writes first; records that others wrote
     timers                                 what it does by itself: fences the silent, finishes, retries
     brokers  topics  configs  partitions   what may happen to each of them, a module an API
+    acls                                   the same for access control entries
     controller_registration  producer_ids  APIs about neither
     failures  plan_runner  operations      what is told of a defect; whose slice is next; what an API is
     uncommitted_writes                     what is appended and not committed yet
     decisions  event_queue                 what comes back to the caller; what of a turn each class has
     plans                                  what is done in slices
     context  access                        what a decision may look at; what an authorizer will be asked
+    authorizer                             who may do what, by the entries of an image
+    uuids                                  random ids, made of a seed
     sessions  statistics                   when brokers were heard of; how long events wait and take
     refused  response_room                 why one entry fails; how much fits into a response
     cluster_summary                        numbers of brokers, topics and partitions
