@@ -9,6 +9,7 @@ A module imports from its own line and from those below it:
     activation  committed_records          what a new leader writes first; records that others wrote
     timers                                 what it does by itself: fences the silent, finishes, retries
     brokers  topics  configs  partitions   what may happen to each of them, a module an API
+    acls                                   the same for access control entries
     controller_registration                APIs about none of them
     producer_ids  feature_control
     client_quota_control  scram_control    what users and clients may use; what they log in with
@@ -17,6 +18,8 @@ A module imports from its own line and from those below it:
     decisions  event_queue                 what comes back to the caller; what of a turn each class has
     plans                                  what is done in slices
     context  access                        what a decision may look at; what an authorizer will be asked
+    authorizer                             who may do what, by the entries of an image
+    uuids                                  random ids, made of a seed
     sessions  statistics                   when brokers were heard of; how long events wait and take
     refused  response_room                 why one entry fails; how much fits into a response
     java_hash_map  ip_addresses            in which order Kafka decides entries; what is an address

@@ -8,32 +8,10 @@ Follows: Kafka's ControllerApis for the operations, and `forwardable` in its Api
 """
 
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Final, NamedTuple
 
+from kraftd.metadata.acl_kinds import AclOperation, AclResource
 from kraftd.protocol.kafka import API_MODULES
-
-
-class AclOperation(IntEnum):
-    """What somebody may be allowed to do; Kafka's numbers."""
-
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    CREATE_TOKENS = 13
-
-
-class AclResource(IntEnum):
-    """What it is done to; Kafka's numbers."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    USER = 7
 
 
 class Access(NamedTuple):

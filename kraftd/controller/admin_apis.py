@@ -5,6 +5,9 @@ A new API is a module that declares its operation, and its line here.
 
 from typing import Any
 
+from kraftd.controller.acls.creating import CREATE_ACLS
+from kraftd.controller.acls.deleting import DELETE_ACLS
+from kraftd.controller.acls.describing import DESCRIBE_ACLS
 from kraftd.controller.brokers.heartbeats import BROKER_HEARTBEAT
 from kraftd.controller.brokers.listing import LIST_BROKERS
 from kraftd.controller.brokers.registration import BROKER_REGISTRATION
@@ -56,6 +59,9 @@ OPERATIONS: tuple[Operation, ...] = (
     DELETE_TOPICS,
     ALTER_CLIENT_QUOTAS,
     ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_ACLS,
+    DELETE_ACLS,
+    DESCRIBE_ACLS,
 )
 
 READS: frozenset[type[Any]] = frozenset(

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import MetadataImage
 from kraftd.protocol.principal import ANONYMOUS, Principal
@@ -59,6 +60,8 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     """The cluster of this controller; empty where nobody asks."""
     voter_ids: frozenset[NodeId] = frozenset()
     """The nodes of the quorum."""
+    authorizer: Authorizer | None = None
+    """What decides who may do what; None if none is configured, and so no ACL can be made."""
     static_configs: Mapping[str, str] = {}
     """What the file sets of a broker's keys: a place where the effective value of a config may come from."""
 

@@ -12,10 +12,12 @@ list. A module imports from its own line and from those below it:
     registry                            record class to handler, read off the parts at import
     parts/                              a module for each kind of entity, with all that is known of it
     part                                what a part is
+    indexed_acls                        access control entries, by what they are about
     entities  views                     parts whose entities are few; how a part is shown
     partition_conditions                what operators look for in partitions, and call their replicas
     redaction  kafka_names              what must not be shown; the numbers in records by Kafka's names
     config_schema  config_table         which configs there are, and their values; Kafka's list of them
+    acl_kinds                           what access control entries are about, in Kafka's numbers
     feature_levels  new_cluster         the features and their levels; those of a new cluster
     entity_hash  sorted_keys            of which the image's hash is the sum; a set kept in order
     impossible                          a record that cannot follow what came before

@@ -33,6 +33,10 @@ OUTCOMES_BYTES_MAX: Final = 512 * KIB
 HOST_BYTES_MAX: Final = 253
 """The longest name of a host that DNS knows. What a peer says that it is called may be longer."""
 
+ACLS_BYTES_MAX: Final = 2 * MIB
+"""ACLs of one response, as msgpack would take for them; Kafka's wire has no pages of them. Some 15,000 usual
+ones."""
+
 CLUSTER_ID_BYTES_MAX: Final = 32_767
 """The longest text that Kafka's own protocol can carry. Its tools take any text for a cluster id."""
 

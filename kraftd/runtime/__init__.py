@@ -23,6 +23,7 @@ its own line and from those below it:
     log_checker                       what the start took unread is read; what becomes of damage
     driver  effect_executor           the turns of the loop; the effects of each event, in order
     config  file_limits  worker       Kafka's properties; how many connections; a thread for the disk
+    config_values                     how the values of a configuration are written
     raft_metrics  controller_metrics  what is measured of the quorum; of brokers and topics
     health_checks  sample             is the process alive, and of use; a number of the Prometheus page
 """

@@ -18,18 +18,28 @@ from typing import Any, TypeAlias
 import javaproperties
 import msgspec
 
+from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.context import ControllerSettings
 from kraftd.errors import ConfigError
 from kraftd.metadata.config_schema import broker_key, stands_in_for_topics
-from kraftd.types import NO_NODE, Endpoint, NodeId, parse_endpoint
+from kraftd.runtime.config_values import (
+    UNSPECIFIED_HOSTS,
+    dialable,
+    parse_authorizer,
+    parse_boolean,
+    parse_http,
+    parse_listeners,
+    parse_servers,
+    parse_super_users,
+    parse_voters,
+    split,
+)
+from kraftd.types import NO_NODE, Endpoint, NodeId
 
 ENVIRONMENT_PREFIX = "KRAFTD_"
 _OTHER_VARIABLES = frozenset({"KRAFTD_BOOTSTRAP", "KRAFTD_KLOGS"})
 """Variables of our tools that look like keys and are none."""
 
-_UNSPECIFIED_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, never bound
-LOOPBACK = "127.0.0.1"
-"""Of IPv4 alone: one socket, one address, the same on machines without IPv6."""
 _INT16_MAX = 2**15 - 1
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -131,41 +141,6 @@ def parse_config(properties: Mapping[str, str], env: Mapping[str, str], *, sourc
 def environment_name(key: str) -> str:
     """The environment variable that overrides `key`."""
     return ENVIRONMENT_PREFIX + key.upper().replace(".", "_").replace("-", "_")
-
-
-def parse_listeners(text: str) -> dict[str, Endpoint]:
-    """Read Kafka's listener list, `NAME://host:port,…`, by listener name.
-
-    Raises:
-        ValueError: An entry has another form, or a name comes twice.
-    """
-    listeners: dict[str, Endpoint] = {}
-    for part in _split(text):
-        name, separator, address = part.partition("://")
-        if not separator or not name:
-            raise ValueError(f"{part!r} is not NAME://host:port")
-        if name.upper() in listeners:
-            raise ValueError(f"listener {name.upper()} is there twice")
-        listeners[name.upper()] = parse_endpoint(address, listener=name.upper())
-    return listeners
-
-
-def parse_voters(text: str) -> dict[NodeId, Endpoint]:
-    """Read Kafka's static voters, `id@host:port,…`.
-
-    Raises:
-        ValueError: An entry has another form, an id comes twice, or an address is not valid.
-    """
-    voters: dict[NodeId, Endpoint] = {}
-    for part in _split(text):
-        id_text, separator, address = part.partition("@")
-        if not separator or not id_text.isascii() or not id_text.isdigit() or int(id_text) > _INT32_MAX:
-            raise ValueError(f"{part!r} is not id@host:port")
-        endpoint = _dialable(parse_endpoint(address))
-        if int(id_text) in voters:
-            raise ValueError(f"voter {int(id_text)} is there twice")
-        voters[int(id_text)] = endpoint
-    return voters
 
 
 Parser: TypeAlias = Callable[[str], Any]
@@ -273,6 +248,9 @@ TEXTS = frozenset(
         "metadata.log.dir",
         "unclean.leader.election.enable",
         "auto.leader.rebalance.enable",
+        "authorizer.class.name",
+        "super.users",
+        "allow.everyone.if.no.acl.found",
         "kraftd.http.listener",
     }
 )
@@ -309,16 +287,10 @@ def _with_environment(
     return values, sorted(unknown)
 
 
-def _parse_http(text: str) -> Endpoint:
-    """Where the pages are: without a host, this machine alone."""
-    endpoint = parse_endpoint(text)
-    return endpoint if endpoint.host else Endpoint(LOOPBACK, endpoint.port, endpoint.listener)
-
-
 def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
     node_id = _read_node_id(reader)
     voters: dict[NodeId, Endpoint] = reader.parse("controller.quorum.voters", parse_voters, {})
-    servers: list[Endpoint] = reader.parse("controller.quorum.bootstrap.servers", _parse_servers, [])
+    servers: list[Endpoint] = reader.parse("controller.quorum.bootstrap.servers", parse_servers, [])
     _check_quorum(reader, node_id, voters)
     bind, advertised = _read_listeners(reader, voters.get(node_id))
     log_dirs, metadata_dir = _read_directories(reader)
@@ -345,7 +317,7 @@ def _build(reader: _Reader, unknown: Sequence[str]) -> Config:
         max_idle_ms=reader.integer("connections.max.idle.ms"),
         request_bytes_max=reader.integer("socket.request.max.bytes"),
         settings=_read_settings(reader),
-        http=reader.parse("kraftd.http.listener", _parse_http, None),
+        http=reader.parse("kraftd.http.listener", parse_http, None),
         shutdown_timeout_ms=reader.integer("kraftd.shutdown.timeout.ms"),
         metrics_interval_ms=reader.integer("kraftd.metrics.interval.ms"),
         accumulator_bytes=reader.integer("kraftd.accumulator.bytes"),
@@ -366,20 +338,23 @@ def _read_settings(reader: _Reader) -> ControllerSettings:
         num_partitions=reader.integer("num.partitions"),
         default_replication_factor=reader.integer("default.replication.factor"),
         min_insync_replicas=reader.integer("min.insync.replicas"),
-        unclean_leader_election=reader.parse("unclean.leader.election.enable", _parse_boolean, default=False),
+        unclean_leader_election=reader.parse("unclean.leader.election.enable", parse_boolean, default=False),
         unclean_leader_election_interval_ms=reader.integer("unclean.leader.election.interval.ms"),
-        auto_leader_rebalance=reader.parse("auto.leader.rebalance.enable", _parse_boolean, default=True),
+        auto_leader_rebalance=reader.parse("auto.leader.rebalance.enable", parse_boolean, default=True),
         leader_imbalance_check_interval_seconds=reader.integer("leader.imbalance.check.interval.seconds"),
         broker_session_timeout_ms=session_ms,
         broker_heartbeat_interval_ms=heartbeat_ms,
+        authorizer=_read_authorizer(reader),
         static_configs=reader.of_brokers(),
     )
 
 
-def _parse_boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
+def _read_authorizer(reader: _Reader) -> Authorizer | None:
+    """What decides who may do what; its other keys are checked even if there is none."""
+    is_there = reader.parse("authorizer.class.name", parse_authorizer, default=False)
+    super_users = reader.parse("super.users", parse_super_users, frozenset())
+    allow_everyone = reader.parse("allow.everyone.if.no.acl.found", parse_boolean, default=False)
+    return Authorizer(super_users, allow_everyone) if is_there else None
 
 
 def _read_node_id(reader: _Reader) -> NodeId:
@@ -390,7 +365,7 @@ def _read_node_id(reader: _Reader) -> NodeId:
 
     if not reader.text("node.id"):
         reader.mistakes.append("node.id: missing; every node needs an id of its own")
-    roles = _split(reader.text("process.roles"))
+    roles = split(reader.text("process.roles"))
     if roles != ["controller"]:
         reader.mistakes.append(
             f"process.roles: must be 'controller', not {reader.text('process.roles')!r}: kraftd is a "
@@ -418,7 +393,7 @@ def _read_listeners(reader: _Reader, as_voter: Endpoint | None) -> tuple[Endpoin
 
     Without `advertised.listeners` that is where we listen; if that is every address, as the voters have it.
     """
-    names = [name.upper() for name in _split(reader.text("controller.listener.names"))]
+    names = [name.upper() for name in split(reader.text("controller.listener.names"))]
     if not names:
         reader.mistakes.append("controller.listener.names: missing; name the listener of the quorum")
         names = ["CONTROLLER"]
@@ -432,12 +407,12 @@ def _read_listeners(reader: _Reader, as_voter: Endpoint | None) -> tuple[Endpoin
             reader.mistakes.append(f"listeners: {names[0]} of controller.listener.names is not among them")
         bind = nowhere
     advertised_by_name: dict[str, Endpoint] = reader.parse("advertised.listeners", parse_listeners, {})
-    everywhere = not bind.host or bind.host in _UNSPECIFIED_HOSTS
+    everywhere = not bind.host or bind.host in UNSPECIFIED_HOSTS
     default = as_voter if everywhere and as_voter is not None else bind
     advertised = advertised_by_name.get(names[0], Endpoint(default.host, default.port, names[0]))
     if names[0] in advertised_by_name:
         try:
-            _dialable(advertised)
+            dialable(advertised)
         except ValueError as error:
             reader.mistakes.append(f"advertised.listeners: {error}")
     _check_protocols(reader, names[0])
@@ -445,7 +420,7 @@ def _read_listeners(reader: _Reader, as_voter: Endpoint | None) -> tuple[Endpoin
 
 
 def _check_protocols(reader: _Reader, name: str) -> None:
-    for entry in _split(reader.text("listener.security.protocol.map")):
+    for entry in split(reader.text("listener.security.protocol.map")):
         listener, separator, protocol = entry.partition(":")
         if not separator:
             reader.mistakes.append(f"listener.security.protocol.map: {entry!r} is not NAME:PROTOCOL")
@@ -456,7 +431,7 @@ def _check_protocols(reader: _Reader, name: str) -> None:
 
 
 def _read_directories(reader: _Reader) -> tuple[list[Path], Path]:
-    log_dirs = [Path(part) for part in _split(reader.text("log.dirs") or reader.text("log.dir"))]
+    log_dirs = [Path(part) for part in split(reader.text("log.dirs") or reader.text("log.dir"))]
     if not log_dirs:
         reader.mistakes.append("log.dirs: missing; name the directory that keeps the metadata log")
         log_dirs = [Path()]
@@ -480,19 +455,3 @@ def _read_log_limits(reader: _Reader) -> LogLimits:
         retention_bytes=reader.integer("metadata.max.retention.bytes"),
         retention_ms=reader.integer("metadata.max.retention.ms"),
     )
-
-
-def _parse_servers(text: str) -> list[Endpoint]:
-    return [_dialable(parse_endpoint(part)) for part in _split(text)]
-
-
-def _dialable(endpoint: Endpoint) -> Endpoint:
-    if not endpoint.host or endpoint.host in _UNSPECIFIED_HOSTS:
-        raise ValueError(f"{str(endpoint)!r} is no address that others can reach")
-    if endpoint.port == 0:
-        raise ValueError(f"{str(endpoint)!r} has no port that others can reach")
-    return endpoint
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]

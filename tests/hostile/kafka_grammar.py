@@ -37,7 +37,7 @@ OF_BROKERS = (1, 56, 59, 62, 63, 67, 73)
 """Fetch, AlterPartition, FetchSnapshot, BrokerRegistration, BrokerHeartbeat, AllocateProducerIds,
 AssignReplicasToDirs.
 """
-FORWARDED = (19, 20, 33, 37, 43, 44, 45, 49, 51)
+FORWARDED = (19, 20, 30, 31, 33, 37, 43, 44, 45, 49, 51, 57)
 """What an admin client asks its broker, which forwards it in an envelope."""
 PRINCIPAL = b"\0\0\x05User\x06alice\0\0"
 

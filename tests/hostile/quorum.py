@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from kraftd.runtime.config_values import STANDARD_AUTHORIZER
 from tests.hostile import innocent, wire
 from tests.hostile.client import Line
 from tests.process.cluster import Cluster, Node
@@ -127,6 +128,13 @@ class MemoryWatch:
             self.peak[node_id] = max(self.peak.get(node_id, 0), size)
 
 
+AUTHORIZED = {
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "super.users": "User:ANONYMOUS;User:alice",
+}
+"""So that what is said about ACLs is decided, and nobody is kept from anything."""
+
+
 class Quorum:
     """Three nodes, an innocent client, and eyes on both."""
 
@@ -144,6 +152,7 @@ class Quorum:
             command = ("sh", "-c", f'ulimit -n {nofile} && exec "$0" "$@"', *command)
         self.folder = folder
         self.rate = rate
+        settings = AUTHORIZED | dict(settings or {})
         self.cluster = Cluster(folder, 3, settings=settings, http=http, command=command)
         self.loads: list[Load] = []
         try:

@@ -52,8 +52,8 @@ public class ControllerCalls {
                 .thenApply(found -> found.get(CLUSTER).get("log.retention.ms").value()));
             tell("listPartitionReassignments", admin.listPartitionReassignments().reassignments());
             tell("unregisterBroker", admin.unregisterBroker(broker).all());
-            tell("describeAcls", admin.describeAcls(AclBindingFilter.ANY).values());
             tell("createAcls", admin.createAcls(List.of(new AclBinding(topic, everybody))).all());
+            tell("describeAcls", admin.describeAcls(AclBindingFilter.ANY).values());
             tell("deleteAcls", admin.deleteAcls(List.of(AclBindingFilter.ANY)).all());
             tell("alterPartitionReassignments", admin.alterPartitionReassignments(
                 Map.of(WORDS, Optional.of(new NewPartitionReassignment(List.of(1))))).all());

@@ -110,10 +110,12 @@ ABOUT_SOMETHING: dict[str, Any] = {
     "AlterUserScramCredentials": m.AlterUserScramCredentialsRequest(
         deletions=(m.AlterUserScramCredentialsRequestScramCredentialDeletion("alice", 1),)
     ),
+    "CreateAcls": m.CreateAclsRequest(creations=(m.CreateAclsRequestAclCreation(),)),
     "CreatePartitions": m.CreatePartitionsRequest(
         topics=(m.CreatePartitionsRequestCreatePartitionsTopic(name="a", count=2),)
     ),
     "CreateTopics": m.CreateTopicsRequest(topics=(m.CreateTopicsRequestCreatableTopic(name="a"),)),
+    "DeleteAcls": m.DeleteAclsRequest(filters=(m.DeleteAclsRequestDeleteAclsFilter(),)),
     "DeleteTopics": m.DeleteTopicsRequest(topics=(m.DeleteTopicsRequestDeleteTopicState(name="a"),)),
     "DescribeQuorum": describe_quorum(),
     "ElectLeaders": m.ElectLeadersRequest(topic_partitions=None),
@@ -153,7 +155,7 @@ REFUSED = {
     "half a body": (envelope(GOOD[:-1]), 35),
     "bytes after the body": (envelope(GOOD + b"\0"), 35),
     "a version too new": (envelope(GOOD[:2] + b"\0\x63" + GOOD[4:]), 35),
-    "an API that is not served": (envelope(frame_of(m.CreateAclsRequest(), 3)), 35),
+    "an API that is not served": (envelope(frame_of(m.AddRaftVoterRequest(), 1)), 35),
     "an API that nobody knows": (envelope(b"\x70\0" + GOOD[2:]), 35),
     "an API that is not forwarded": (envelope(frame_of(m.ApiVersionsRequest(), 4)), 42),
     "an envelope": (envelope(frame_of(envelope(GOOD), 0)), 42),

@@ -14,7 +14,6 @@ from kraftd.records.batch import scan
 from kraftd.types import METADATA_TOPIC, METADATA_TOPIC_ID
 
 NOT_SERVED_YET = {
-    *("DescribeAcls", "CreateAcls", "DeleteAcls"),
     *("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
     *("AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter"),
 }

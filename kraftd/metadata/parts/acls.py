@@ -1,4 +1,4 @@
-"""Access control entries.
+"""Access control entries, by id and by what they are about (`kraftd.metadata.indexed_acls`).
 
 Follows: Kafka's AclsDelta.
 """
@@ -6,13 +6,17 @@ Follows: Kafka's AclsDelta.
 from collections.abc import Iterator
 from typing import Final
 
+from kraftd.errors import InvariantError
 from kraftd.metadata import kafka_names
+from kraftd.metadata.entities import Entities
 from kraftd.metadata.impossible import ImpossibleRecordError
+from kraftd.metadata.indexed_acls import IndexedAcls
 from kraftd.metadata.kafka_names import name_of
 from kraftd.metadata.part import (
     Builder,
     Changes,
     EntityPart,
+    Image,
     ImageComparison,
     ImageTable,
     ImageView,
@@ -52,6 +56,7 @@ def _rows(view: ImageView) -> Iterator[Row]:
 class Acls(EntityPart[Uuid, AccessControlEntryRecord]):
     """Access control entries by id."""
 
+    empty: Entities[Uuid, AccessControlEntryRecord] = IndexedAcls()
     section = "acls"
     kinds = (
         RecordKind(AccessControlEntryRecord, _put, levels=(1,)),
@@ -74,6 +79,13 @@ class Acls(EntityPart[Uuid, AccessControlEntryRecord]):
             _rows,
         ),
     )
+
+    def indexed(self, image: Image) -> IndexedAcls:
+        """The entries of an image, by what they are about."""
+        state = image[self]
+        if not isinstance(state, IndexedAcls):
+            raise InvariantError("access control entries without their index")
+        return state
 
     def file_name(self, record: AccessControlEntryRecord) -> str:
         return uuid_text(record.id)

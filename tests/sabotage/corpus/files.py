@@ -48,7 +48,7 @@ FILES = (
         "D-38",
         "The HTTP port is open on every address although nobody asked for it.",
         "tests",
-        ("kraftd.runtime.config:_parse_http", "if endpoint.host else", "if True else"),
+        ("kraftd.runtime.config_values:parse_http", "if endpoint.host else", "if True else"),
         where=("tests/unit/runtime/test_config.py",),
     ),
     mutant(

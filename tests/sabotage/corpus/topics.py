@@ -103,7 +103,7 @@ TOPICS = (
         "reserved-id",
         "A topic may get the id of the metadata log.",
         "test_creating_topics.py::test_ids_are_random_uuids_and_no_reserved_ones",
-        ("topics.topic_ids:is_usable", "topic_id not in _RESERVED and", ""),
+        ("uuids:is_usable", "uuid not in _RESERVED and", ""),
     ),
     of_topics(
         "metadata-log-as-a-topic",

@@ -7,7 +7,8 @@ from contexts import context_of
 
 from kraftd.controller.context import ControllerSettings
 from kraftd.controller.topics.creating import CREATE_TOPICS, create_topics
-from kraftd.controller.topics.topic_ids import is_usable, new_topic_id
+from kraftd.controller.topics.topic_ids import new_topic_id
+from kraftd.controller.uuids import is_usable
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.parts.topics import TOPICS

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.context import ControllerSettings
 from kraftd.errors import ConfigError
 from kraftd.runtime.config import KEYS, environment_name, keys_in_place_of, load_config, parse_config
+from kraftd.runtime.config_values import STANDARD_AUTHORIZER
 from kraftd.types import Endpoint, parse_endpoint
 
 CONFIGS = [
@@ -174,6 +176,9 @@ def test_retention_may_be_nothing_or_without_a_bound_as_in_kafka(value: int) -> 
         ("default.replication.factor", "32768", "not between 1 and 32767"),
         ("min.insync.replicas", "two", "not an integer"),
         ("unclean.leader.election.enable", "yes", "neither true nor false"),
+        ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer", "is not org.apache.kafka"),
+        ("super.users", "User:admin;alice", "super.users: 'alice' is not Type:name"),
+        ("allow.everyone.if.no.acl.found", "on", "neither true nor false"),
         ("socket.request.max.bytes", "0", "not between 1"),
         ("metadata.log.max.record.bytes.between.snapshots", "0", "not between 1"),
         ("metadata.log.max.snapshot.interval.ms", "-1", "not between 0"),
@@ -206,6 +211,16 @@ def test_endpoints_print_as_they_are_read() -> None:
 
 def test_the_controllers_settings_have_kafkas_defaults() -> None:
     assert parse_config(MINIMAL, {}).settings == ControllerSettings(static_configs=MINIMAL)
+
+
+def test_an_authorizer_is_named_as_in_kafka() -> None:
+    named = MINIMAL | {"authorizer.class.name": STANDARD_AUTHORIZER}
+    assert parse_config(named, {}).settings.authorizer == Authorizer()
+    users = {"super.users": " User:a,b ;;User:c:d;", "allow.everyone.if.no.acl.found": "True"}
+    everything = parse_config(named | users, {})
+    assert everything.settings.authorizer == Authorizer(frozenset({"User:a,b", "User:c:d"}), True)
+    assert everything.unknown_keys == []
+    assert parse_config(MINIMAL | users, {}).settings.authorizer is None
 
 
 def test_what_the_file_sets_of_a_brokers_keys_is_a_place_where_values_come_from() -> None:
