@@ -61,6 +61,7 @@ def test_what_an_admin_client_asks_of_controllers(kafka: Kafka, tmp_path: Path) 
                 "listPartitionReassignments": "{}",
                 "alterPartitionReassignments": "UnknownTopicOrPartitionException: There is no topic 'words'.",
                 "unregisterBroker": "null",
+                "updateFeatures": "null",
                 "createAcls": "null",
                 "describeAcls": ACL,
                 "deleteAcls": ACL,
