@@ -30,6 +30,7 @@ COMMANDS = MappingProxyType(
         "health": "kraftd.cli.health",
         "resign": "kraftd.cli.resign",
         "topics": "kraftd.cli.topics",
+        "elect": "kraftd.cli.elect",
         "brokers": "kraftd.cli.brokers",
         "configs": "kraftd.cli.configs",
         "events": "kraftd.cli.events",
