@@ -31,6 +31,7 @@ COMMANDS = MappingProxyType(
         "resign": "kraftd.cli.resign",
         "topics": "kraftd.cli.topics",
         "partitions": "kraftd.cli.partitions",
+        "elect": "kraftd.cli.elect",
         "brokers": "kraftd.cli.brokers",
         "configs": "kraftd.cli.configs",
         "events": "kraftd.cli.events",

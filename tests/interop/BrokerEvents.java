@@ -18,6 +18,7 @@ import kafka.server.KafkaRaftServer;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.AlterPartitionRequestData;
 import org.apache.kafka.common.message.AssignReplicasToDirsRequestData;
+import org.apache.kafka.common.message.ElectLeadersRequestData;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.metadata.BrokerRegistrationChangeRecord;
 import org.apache.kafka.common.metadata.ConfigRecord;
@@ -109,6 +110,11 @@ public class BrokerEvents {
             case "assign" -> {
                 AssignReplicasToDirsRequestData request = new AssignReplicasToDirsRequestData(bytes(fields[1]), version);
                 response = Optional.of(add(records, partitions.handleAssignReplicasToDirs(request)));
+            }
+            case "by-hand" -> {
+                version = (short) number(fields[1]);
+                ElectLeadersRequestData request = new ElectLeadersRequestData(bytes(fields[2]), version);
+                response = Optional.of(add(records, partitions.electLeaders(request)));
             }
             default -> throw new IllegalArgumentException(fields[0]);
         }

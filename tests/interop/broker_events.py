@@ -1,4 +1,4 @@
-"""Random lives of clusters: brokers come, go, stop and lose directories, leaders propose ISRs.
+"""Random lives of clusters: brokers come, go, stop and lose directories, leaders propose ISRs or are elected.
 
 A `Life` decides each event with our own code, applies what comes out, and notes it beside the command for
 `BrokerEvents.java`, which has the same life with Kafka's own classes.
@@ -14,6 +14,7 @@ from kraftd.controller.context import Context
 from kraftd.controller.partitions import broker_changes
 from kraftd.controller.partitions.broker_changes import PartitionChanges
 from kraftd.controller.partitions.directory_assignment import assign_replicas_to_dirs
+from kraftd.controller.partitions.electing import elect_leaders
 from kraftd.controller.partitions.in_sync import alter_partition
 from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
@@ -35,6 +36,7 @@ from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol import messages as m
 from kraftd.protocol.kafka import alter_partition as alter_partition_codec
 from kraftd.protocol.kafka import assign_replicas_to_dirs as assign_codec
+from kraftd.protocol.kafka import elect_leaders as elect_leaders_codec
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
     BrokerRegistrationChangeRecord,
@@ -203,6 +205,27 @@ class Life:
         asked = written(assign_codec.REQUEST_WRITERS[0], request)
         self.command(f"assign {asked.hex()}", told[0], written(assign_codec.RESPONSE_WRITERS[0], told[1]))
 
+    def elect(self, _broker: NodeId) -> None:
+        """Somebody asks for elections: of all partitions, or of some, now and then of some twice."""
+        version = self.rng.choice((0, 1, 2))
+        names = {topic.topic_id: topic.name for topic in self.cluster.image[TOPICS].topics()}
+        topics = [
+            m.ElectLeadersRequestTopicPartitions(
+                names.get(topic_id, "nothing"), tuple(one.partition_id for one in some)
+            )
+            for topic_id, some in self.some_partitions(lambda _: True)
+        ]
+        if topics and self.rng.random() < 0.1:
+            topics.append(topics[0])
+        request = m.ElectLeadersRequest(
+            self.rng.choice((0, 1)) if version else 0,
+            tuple(topics) if topics and self.rng.random() < 0.7 else None,
+        )
+        told = self.decided(elect_leaders, self.cluster.context(version), request)
+        asked = written(elect_leaders_codec.REQUEST_WRITERS[version], request)
+        answer = written(elect_leaders_codec.RESPONSE_WRITERS[version], told[1])
+        self.command(f"by-hand {version} {asked.hex()}", told[0], answer)
+
     # -- of what it is made
 
     def register(self, broker: NodeId, *, fenced: bool) -> None:
@@ -343,6 +366,7 @@ EVENTS = (
     Life.lose_directories,
     Life.configure,
     Life.create_topic,
+    *(Life.elect,) * 3,
 )
 
 
@@ -369,4 +393,18 @@ def comparable(changes: Iterable[PartitionChangeRecord]) -> list[PartitionChange
             for one in changes
         ),
         key=lambda one: (one.topic_id, one.partition_id, one.directories is None),
+    )
+
+
+def outcomes(response: bytes, version: int) -> list[tuple[str, list[tuple[int, int]]]]:
+    """What a response of ElectLeaders tells, without its words and the order of topics, and without topics of
+    which it tells nothing.
+    """
+    told, at = elect_leaders_codec.RESPONSE_READERS[version](response, 0)
+    assert at == len(response)
+    assert told.error_code == 0
+    return sorted(
+        (topic.topic, sorted((one.partition_id, one.error_code) for one in topic.partition_result))
+        for topic in told.replica_election_results
+        if topic.partition_result
     )

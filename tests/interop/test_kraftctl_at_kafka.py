@@ -71,6 +71,20 @@ def test_what_only_kraftd_serves_is_refused_by_name(ask: Ask, node: int, command
     assert "is a node of Apache Kafka, which serves no" in outcome.err
 
 
+def test_leaders_are_elected_at_any_controller_and_at_a_broker(ask: Ask) -> None:
+    for node in (1, 2, 3, BROKER):
+        led = ask(node, "elect", "--preferred", "--topic", "by-kafka", "--partition", 0, "-o", "json")
+        assert led.code == 0, led.err
+        assert [(row["partition"], row["outcome"]) for row in led.data] == [(0, "not needed")]
+        absent = ask(node, "elect", "--unclean", "--topic", "by-kafka", "--partition", 99)
+        assert (absent.code, absent.err.count("\n")) == (4, 1)
+        assert "no leader was elected for by-kafka-99: No such partition" in absent.err
+        assert ask(node, "elect", "--unclean", "--all").out == "no partition needs it\n"
+    unnamed = ask(1, "elect", "--preferred", "--topic", "by-kafka")
+    assert (unnamed.code, unnamed.err.count("\n")) == (4, 1)
+    assert "which partitions topic by-kafka has is not known, name them" in unnamed.err
+
+
 @pytest.mark.parametrize("node", [2, BROKER])
 def test_configs_are_set_got_and_deleted(ask: Ask, node: int) -> None:
     done = ask(node, "configs", "set", "log.retention.ms=1234567")

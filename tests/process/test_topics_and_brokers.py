@@ -70,10 +70,10 @@ def plant(node: Node, records: Sequence[AnyRecord]) -> None:
     path.write_bytes(b"".join(encode_snapshot(values, 0, 1, last_contained_timestamp_ms=0)))
 
 
-def started(start: Start) -> Cluster:
-    cluster = start(3, start=False, http=True)
+def started(start: Start, world: Sequence[AnyRecord] = WORLD, **settings: str) -> Cluster:
+    cluster = start(3, start=False, http=True, settings=settings)
     for node in cluster:
-        plant(node, WORLD)
+        plant(node, world)
         node.start()
     cluster.commit("log.retention.ms", "1000")  # what a new cluster begins with comes before it
     cluster.wait_caught_up()
@@ -181,3 +181,42 @@ def test_topics_are_created_and_deleted_over_kafkas_wire(start: Start) -> None:
         busy = kraftctl(cluster.bootstrap, "events", "-o", "json").data
         assert busy["is_active"]
         assert "DeleteTopics" in [row["kind"] for row in busy["kinds"]]
+
+
+TO_BE_ELECTED: Sequence[AnyRecord] = (
+    broker(11, fenced=False),
+    broker(12, fenced=False),
+    TopicRecord("orders", ORDERS),
+    partition(ORDERS, 0, (11, 12)),
+    partition(ORDERS, 1, (12, 11)),
+    partition(ORDERS, 2, (12,)),
+    TopicRecord("audit", AUDIT),
+    partition(AUDIT, 0, ()),
+    partition(AUDIT, 1, (12, 11)),
+)
+
+
+def test_leaders_are_elected_by_hand(start: Start) -> None:
+    with started(start, TO_BE_ELECTED, **{"broker.session.timeout.ms": "600000"}) as cluster:
+
+        def elect(*how: object) -> tuple[int, list[str]]:
+            outcome = kraftctl(cluster.bootstrap, "elect", *how, "-o", "json")
+            rows = [f"{row['topic']}-{row['partition']} {row['outcome']}" for row in outcome.data]
+            return outcome.code, rows
+
+        def leaders(topic: str) -> list[int]:
+            (described,) = kraftctl(cluster.bootstrap, "topics", "describe", topic, "-o", "json").data
+            return [each["leader"] for each in described["partitions"]]
+
+        assert elect("--preferred", "--topic", "orders") == (
+            4,
+            ["orders-0 not needed", "orders-1 elected", "orders-2 not elected"],
+        )
+        assert leaders("orders") == [11, 11, 12]
+        assert elect("--preferred", "--topic", "orders", "--partition", 1) == (0, ["orders-1 not needed"])
+        assert elect("--preferred", "--topic", "nothing", "--partition", 0) == (4, ["nothing-0 not elected"])
+        assert elect("--unclean", "--all") == (0, ["audit-0 elected"])
+        assert leaders("audit") == [11, 12]
+        assert elect("--preferred", "--all") == (4, ["audit-1 elected", "orders-2 not elected"])
+        assert leaders("audit") == [11, 11]
+        assert [node.count("leaders_elected") for node in cluster].count(3) == 1

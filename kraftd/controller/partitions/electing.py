@@ -216,7 +216,8 @@ class ElectLeadersPlan(RequestPlan[str, _Told]):
 
 
 def _was_needed(told: _Told) -> bool:
-    return told.error is not ErrorCode.ELECTION_NOT_NEEDED
+    """Whether a partition that nobody named was still there by its turn, and needed an election."""
+    return told.error not in (ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _results(

@@ -45,7 +45,7 @@ ELECTING = (
     of_elections(
         "needless-elections-told",
         "A response about all partitions tells of some that needed no election.",
-        "test_of_all_partitions_one_that_has_its_leader_by_its_turn_is_not_told",
+        "test_of_all_partitions_one_that_is_led_or_gone_by_its_turn_is_not_told",
         ("ElectLeadersPlan.response", "if self._is_about_all:", "if False:"),
     ),
     of_elections(

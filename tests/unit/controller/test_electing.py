@@ -16,7 +16,7 @@ from kraftd.protocol.messages import (
     ElectLeadersRequestTopicPartitions,
     ElectLeadersResponse,
 )
-from kraftd.records.messages import ConfigRecord, PartitionChangeRecord
+from kraftd.records.messages import ConfigRecord, PartitionChangeRecord, RemoveTopicRecord
 from kraftd.types import Endpoint, Now, uuid_text
 from tests.unit.controller.broker_world import BrokerWorld
 from tests.unit.controller.cluster import FENCE, STOP, Cluster, decided, led
@@ -206,13 +206,15 @@ def test_where_no_partition_needs_one_nothing_is_told(cluster):
     assert ask(cluster, PREFERRED) == ask(cluster, UNCLEAN) == ([], [])
 
 
-def test_of_all_partitions_one_that_has_its_leader_by_its_turn_is_not_told(cluster, monkeypatch):
+def test_of_all_partitions_one_that_is_led_or_gone_by_its_turn_is_not_told(cluster, monkeypatch):
     monkeypatch.setattr(electing, "SLICE_RECORDS", 1)
     topic = cluster.topic("a", led((1, 2), leader=2), led((1, 2), leader=2))
+    deleted = cluster.topic("b", led((1, 2), leader=2))
     plan = elect_leaders(cluster.context(2), request(PREFERRED))
     records, is_last = plan.advance(cluster.context(2))
     assert (len(records), is_last) == (1, False)
-    cluster.apply(*records, PartitionChangeRecord(1, topic, leader=1))
+    cluster.apply(*records, PartitionChangeRecord(1, topic, leader=1), RemoveTopicRecord(deleted))
+    assert plan.advance(cluster.context(2)) == ([], False)
     assert plan.advance(cluster.context(2)) == ([], True)
     assert told(plan.response()) == [("a", {0: NONE})]
 

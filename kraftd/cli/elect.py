@@ -1,0 +1,208 @@
+"""`kraftctl elect --preferred|--unclean (--topic T [--partition N …] | --all)`: leaders are elected now.
+
+The request is Kafka's own (ElectLeaders, 43), sent to the active controller over Kafka's wire; so it works
+with Kafka's controllers and brokers too. Only a topic without `--partition` needs a kraftd, which knows how
+many it has. Each partition has an outcome of its own, and is told whatever became of the others. Elections
+that may have been held are not repeated: the command ends with 5.
+
+Exit code: 0 if every partition has the leader that was asked for, elected now or before; 4 if one has not.
+
+Schema: a list of topic, partition, outcome (elected, not needed, not elected), error (Kafka's name and
+    number; null if elected), why (text; null if elected, or where the node does not tell). With `--all`, the
+    partitions that needed an election.
+
+Follows: Kafka's ElectLeaders; `kafka-leader-election`, where a topic always comes with a partition.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from kraftd.cli.active_controller import ask_controller
+from kraftd.cli.client import KafkaConnection, LostError, error_name
+from kraftd.cli.failures import RefusedError, UnhealthyError, UnknownOutcomeError, UsageError
+from kraftd.cli.options import (
+    BootstrapOption,
+    OutputOption,
+    TimeoutOption,
+    bootstrap_of,
+    check_line,
+    output_of,
+)
+from kraftd.cli.output import columns, emit
+from kraftd.cli.topic_pages import describe_topics
+from kraftd.errors import ErrorCode
+from kraftd.protocol.messages import (
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
+    ElectLeadersResponse,
+    ElectLeadersResponsePartitionResult,
+)
+from kraftd.types import Endpoint
+
+app = typer.Typer()
+
+Row: TypeAlias = dict[str, Any]
+
+_PARTITION_MAX = (1 << 31) - 1
+
+_PREFERRED, _UNCLEAN = 0, 1
+"""Kafka's numbers of the types of elections."""
+
+_NOT_NOW = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+"""Nothing was appended, and the request may be repeated in a moment."""
+
+_ELECTED, _NOT_NEEDED, _NOT_ELECTED = "elected", "not needed", "not elected"
+_OUTCOMES: Mapping[int, str] = {ErrorCode.NONE: _ELECTED, ErrorCode.ELECTION_NOT_NEEDED: _NOT_NEEDED}
+"""By the error of a partition; any other is that none was elected."""
+
+_HINTS: Mapping[int, str] = {
+    ErrorCode.POLICY_VIOLATION: "more partitions need it than one request may change; elect topic by topic"
+}
+"""What to say of errors of a response that has no place for a text."""
+
+
+@app.command("elect")
+def elect(
+    context: typer.Context,
+    preferred: Annotated[
+        bool, typer.Option("--preferred", help="Give partitions back to their first replicas.")
+    ] = False,
+    unclean: Annotated[
+        bool,
+        typer.Option("--unclean", help="Let any replica lead what nobody leads; records may be lost."),
+    ] = False,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", metavar="NAME", help="Of this topic.", show_default=False),
+    ] = None,
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--partition",
+            min=0,
+            max=_PARTITION_MAX,
+            metavar="N",
+            help="Of this partition alone; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    of_all: Annotated[bool, typer.Option("--all", help="Of every partition that needs it.")] = False,
+    timeout_ms: TimeoutOption = 30_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Elect the leaders of partitions now, preferred or unclean."""
+    if preferred == unclean:
+        raise UsageError("which election? give one of --preferred and --unclean")
+    if (topic is None) != of_all:
+        raise UsageError("of which partitions? give one of --topic and --all")
+    if partition and topic is None:
+        raise UsageError("--partition is of a topic; give --topic, or leave it out")
+    check_line([] if topic is None else [topic], "a topic's name")
+    endpoints = bootstrap_of(context, bootstrap)
+    numbers = list(dict.fromkeys(partition or ()))
+    if topic is not None and not numbers:
+        numbers = _partitions_of(endpoints, topic, timeout_ms)
+    named = None if topic is None else (topic, numbers)
+    rows = elect_leaders(endpoints, _PREFERRED if preferred else _UNCLEAN, named, timeout_ms)
+    elected = sum(row["outcome"] == _ELECTED for row in rows)
+    emit(
+        rows, output_of(context, output), elect_table, done=f"{elected} leaders were elected" * bool(elected)
+    )
+    _check(rows)
+
+
+def elect_leaders(
+    bootstrap: Sequence[Endpoint], election: int, named: tuple[str, Sequence[int]] | None, timeout_ms: int
+) -> list[Row]:
+    """Elect leaders of partitions of one topic, or of all partitions (None); the schema of this command."""
+    topics = None if named is None else (ElectLeadersRequestTopicPartitions(named[0], tuple(named[1])),)
+    request = ElectLeadersRequest(election, topics, timeout_ms)
+
+    def ask(controller: KafkaConnection) -> list[Row]:
+        try:
+            response = controller.call(request, ElectLeadersResponse, timeout_ms)
+        except LostError as error:
+            raise _unknown(str(error)) from error
+        _check_whole(controller, response)
+        return [
+            _row(each.topic, result)
+            for each in response.replica_election_results
+            for result in each.partition_result
+        ]
+
+    return ask_controller(bootstrap, ask, timeout_ms)
+
+
+def _partitions_of(bootstrap: Sequence[Endpoint], topic: str, timeout_ms: int) -> list[int]:
+    try:
+        found, _ = describe_topics(bootstrap, [topic], timeout_ms)
+    except RefusedError as error:
+        raise RefusedError(f"which partitions topic {topic} has is not known, name them: {error}") from error
+    if not found:
+        raise RefusedError(f"there is no topic {topic}")
+    return [each["partition"] for each in found[0]["partitions"]]
+
+
+def _check_whole(controller: KafkaConnection, response: ElectLeadersResponse) -> None:
+    """End as the error of a whole response demands; return if there is none.
+
+    Raises:
+        UnhealthyError: Not now, but perhaps in a moment or at another node.
+        UnknownOutcomeError: Leaders may have been elected, or may still be.
+        RefusedError: No, and asking again would not help.
+    """
+    code = response.error_code
+    if code == ErrorCode.NONE:
+        return
+    texts = (one.error_message for each in response.replica_election_results for one in each.partition_result)
+    text = next(filter(None, texts), _HINTS.get(code) or error_name(code))
+    if code == ErrorCode.REQUEST_TIMED_OUT:
+        raise _unknown(text)
+    if code in _NOT_NOW:
+        raise UnhealthyError(f"{controller.endpoint}: {text}")
+    raise RefusedError(f"no leader was elected: {text}")
+
+
+def _unknown(why: str) -> UnknownOutcomeError:
+    return UnknownOutcomeError(
+        f"whether leaders were elected is unknown: {why}; look with topics describe before repeating it"
+    )
+
+
+def _row(topic: str, result: ElectLeadersResponsePartitionResult) -> Row:
+    code = result.error_code
+    return {
+        "topic": topic,
+        "partition": result.partition_id,
+        "outcome": _OUTCOMES.get(code, _NOT_ELECTED),
+        "error": None if code == ErrorCode.NONE else error_name(code),
+        "why": (result.error_message or "").strip() or None,
+    }
+
+
+def _check(rows: Sequence[Row]) -> None:
+    """End as the partitions demand that have not the leader that was asked for.
+
+    Raises:
+        RefusedError: There are such.
+    """
+    failed = [row for row in rows if row["outcome"] == _NOT_ELECTED]
+    if not failed:
+        return
+    first = failed[0]
+    many = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    which = f"{first['topic']}-{first['partition']}"
+    raise RefusedError(f"no leader was elected for {which}{many}: {first['why'] or first['error']}")
+
+
+def elect_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One row a partition."""
+    if not rows:
+        return "no partition needs it"
+    cells = [
+        (row["topic"], row["partition"], row["outcome"], row["why"] or row["error"] or "-") for row in rows
+    ]
+    return columns(("Topic", "Partition", "Outcome", "Why"), cells)
