@@ -1,5 +1,6 @@
 """All mutants, by theme."""
 
+from tests.sabotage.corpus.acls import ACLS
 from tests.sabotage.corpus.boundary import BOUNDARY
 from tests.sabotage.corpus.brokers import BROKERS
 from tests.sabotage.corpus.budgets import WORK
@@ -54,4 +55,5 @@ MUTANTS = (
     *REASSIGNMENT,
     *LISTINGS,
     *USERS,
+    *ACLS,
 )

@@ -58,6 +58,12 @@ def test_and_of_nothing_else(name, pattern):
     assert not may(acl(1, name, pattern=pattern))
 
 
+def test_with_one_prefix_gone_another_of_its_length_goes_on_to_count():
+    acls = indexed(acl(1, "or", pattern=PREFIXED), acl(2, "pa", pattern=PREFIXED)).remove(acl(2).id)
+    assert PLAIN.allows(acls, ALICE, "10.0.0.1", READ, TOPIC, "orders")
+    assert not PLAIN.allows(acls.remove(acl(1).id), ALICE, "10.0.0.1", READ, TOPIC, "orders")
+
+
 def test_the_acl_of_all_names_does_not_speak_of_one_that_begins_with_a_star():
     """As in Kafka, which looks at it as at any name that is the beginning of another."""
     assert not may(acl(1, "*"), name="*x")

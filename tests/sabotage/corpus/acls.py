@@ -1,0 +1,107 @@
+"""Bugs of the decisions about access control entries, and of the rules of who may do what."""
+
+from tests.sabotage.mutant import Mutant, mutant
+
+_TESTS = "tests/unit/controller/"
+
+
+def of_acls(name: str, text: str, test: str, *edits: tuple[str, str, str]) -> Mutant:
+    """A mutant that a unit test of one module catches; targets are below `kraftd`."""
+    full = [(f"kraftd.{target}", old, new) for target, old, new in edits]
+    return mutant(name, "D-14", text, "tests", *full, where=(_TESTS + test,))
+
+
+ACLS = (
+    of_acls(
+        "acl-written-again",
+        "An ACL that is there already is written again, under another id: removing it leaves a record behind.",
+        "test_acls.py::test_what_is_there_or_comes_twice_is_not_written_again",
+        ("controller.acls.creating:_is_there", "return any(", "return False and any("),
+    ),
+    of_acls(
+        "cluster-of-any-name",
+        "An ACL for a cluster of another name is made: it allows nothing, and nobody is told.",
+        "test_acls.py::test_what_cannot_be_an_acl_is_refused_and_costs_no_other",
+        ("controller.acls.creating:_mistakes", "name != CLUSTER_NAME", "not name"),
+    ),
+    of_acls(
+        "acl-without-an-authorizer",
+        "ACLs are made although no authorizer is configured, which would keep to them.",
+        "test_acls.py::test_without_an_authorizer_there_are_no_acls",
+        ("controller.acls.creating:create_acls", "if context.settings.authorizer is None:", "if False:"),
+    ),
+    of_acls(
+        "acl-id-in-use",
+        "A new ACL gets the id of one that is there, and takes its place.",
+        "test_acls.py::test_ids_come_from_the_seed_and_are_not_given_twice",
+        ("controller.acls.creating:_new_id", "acls.get(acl_id) is None", "True"),
+    ),
+    of_acls(
+        "removed-twice",
+        "What two filters mean is removed twice: the second record ends every node that applies it.",
+        "test_acls.py::test_what_two_filters_mean_is_removed_once_and_told_by_both",
+        (
+            "controller.acls.deleting:delete_acls",
+            "removed[acl.id] =",
+            "removed[acl.id + bytes([len(removed)])] =",
+        ),
+    ),
+    of_acls(
+        "filters-without-a-bound",
+        "Ten thousand filters that leave the name open look at every ACL each: the controller stands still.",
+        "test_acls.py::test_a_request_looks_at_so_many_acls_and_no_more",
+        ("controller.acls.filters:AclSearch._look", "if self._looks_left < 0:", "if False:"),
+    ),
+    of_acls(
+        "match-without-prefixes",
+        "A filter for whatever matches a name does not mean the ACLs of its prefixes.",
+        "test_acls.py::test_a_filter_means",
+        (
+            "metadata.indexed_acls:IndexedAcls.about",
+            "if length <= len(name):",
+            "if length == len(name):",
+        ),
+    ),
+    of_acls(
+        "allowed-before-denied",
+        "An ACL that allows decides although another one denies.",
+        "test_authorizer.py::test_an_acl_that_denies_decides_wherever_it_stands",
+        (
+            "controller.authorizer:Authorizer.allows",
+            "is_allowed = is_allowed or acl.operation in allowed_by",
+            "return acl.operation in allowed_by",
+        ),
+    ),
+    of_acls(
+        "denying-denies-what-it-implies",
+        "Denying READ denies DESCRIBE, which it does not in Kafka.",
+        "test_authorizer.py::test_some_operations_are_allowed_with_others_and_none_is_denied_with_another",
+        (
+            "controller.authorizer:Authorizer.allows",
+            "elif acl.operation in (asked, _ALL):",
+            "elif acl.operation in allowed_by:",
+        ),
+    ),
+    of_acls(
+        "everybody-although-an-acl-is-found",
+        "With allow.everyone.if.no.acl.found anybody may do what an ACL allows to somebody else.",
+        "test_authorizer.py::test_what_no_acl_speaks_of_may_be_everybodys",
+        ("controller.authorizer:Authorizer.allows", "and not is_spoken_of", ""),
+    ),
+    of_acls(
+        "a-prefix-is-forgotten",
+        "With one of two prefixes of a length its ACLs go, and so do those of the other.",
+        "test_authorizer.py::test_with_one_prefix_gone_another_of_its_length_goes_on_to_count",
+        (
+            "metadata.indexed_acls:_counted",
+            "counts.set(len(name), count) if count else counts.delete(len(name))",
+            "counts.set(len(name), count) if by > 0 else counts.delete(len(name))",
+        ),
+    ),
+    of_acls(
+        "removed-and-still-indexed",
+        "An ACL that is removed goes on to allow what it did.",
+        "test_authorizer.py::test_a_decision_is_that_of_the_rules",
+        ("metadata.indexed_acls:IndexedAcls.remove", "if acl.id != key", ""),
+    ),
+)
