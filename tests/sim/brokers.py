@@ -21,7 +21,7 @@ from kraftd.audit.invariant import Violation
 from kraftd.audit.placements import Partition, PartitionKey, PlacementAuditor
 from kraftd.controller import plans
 from kraftd.controller.brokers import registration, staged_plan
-from kraftd.controller.partitions import in_sync
+from kraftd.controller.partitions import electing, in_sync
 from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.topics import TOPICS
@@ -40,6 +40,7 @@ from tests.sim.admin_clients import AdminClient
 from tests.sim.broker_data import Acknowledged
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import State
+from tests.sim.electors import Elector
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -101,7 +102,7 @@ def _set_slices(records: int) -> None:
 
     It is a constant of the program, and so of this process: no two worlds with brokers run at once.
     """
-    for module in (plans, staged_plan, registration, in_sync):
+    for module in (plans, staged_plan, registration, in_sync, electing):
         module.SLICE_RECORDS = records  # type: ignore[misc, attr-defined]
 
 
@@ -152,6 +153,8 @@ class BrokerCluster:
             world.at(world.draw_us(0, TICK_US), lambda broker=broker: self._tick(broker))
         for admin in self.admins:
             admin.start()
+        if self.admins:
+            Elector(world, world.derive("elector")).start()
 
     def _tick(self, broker: SimBroker) -> None:
         broker.tick()

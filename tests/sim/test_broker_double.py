@@ -23,6 +23,7 @@ from tests.sim.broker_data import Acknowledged, Data
 from tests.sim.broker_log import MetadataLog
 from tests.sim.broker_snapshots import Download
 from tests.sim.brokers import BrokerCluster
+from tests.sim.electors import PARTITIONS, Elector
 from tests.sim.world import Options, World
 
 KEY = (b"T" * 16, 0)
@@ -239,6 +240,35 @@ def test_what_a_client_was_told_is_looked_for() -> None:
         client = AdminClient(1, world, world.derive("admin 1"))
         client.topics[known.name] = known
         assert (client.complaint(log.image) is None) == is_right, known
+    world.close()
+
+
+@pytest.mark.parametrize(
+    ("named", "whole", "told", "is_right"),
+    [
+        (True, 0, (0, 80, 84, 3), True),
+        (True, 7, (7, 7, 7, 7), True),
+        (True, 0, (0, 80, 84), False),
+        (True, 0, (0, 80, 84, 83), False),
+        (True, 42, (42, 42, 42, 42), False),
+        (False, 0, (0, 80), True),
+        (False, 0, (84,), False),
+        (False, 0, (3,), False),
+    ],
+)
+def test_who_asks_for_elections_is_told_what_may_become_of_them(
+    named: bool, whole: int, told: tuple[int, ...], is_right: bool
+) -> None:
+    world = World(1, Options(faults=False, brokers=True))
+    elector = Elector(world, world.derive("elector"))
+    topics = (m.ElectLeadersRequestTopicPartitions("a", PARTITIONS),) if named else None
+    results = tuple(m.ElectLeadersResponsePartitionResult(0, error) for error in told)
+    of_topic = m.ElectLeadersResponseReplicaElectionResult("a", results)
+    expected = nullcontext() if is_right else pytest.raises(Violation, match="ElectionsAreServed")
+    with expected:
+        elector.judge(
+            m.ElectLeadersRequest(topic_partitions=topics), m.ElectLeadersResponse(0, whole, (of_topic,))
+        )
     world.close()
 
 
