@@ -31,6 +31,7 @@ COMMANDS = MappingProxyType(
         "resign": "kraftd.cli.resign",
         "topics": "kraftd.cli.topics",
         "brokers": "kraftd.cli.brokers",
+        "reassign": "kraftd.cli.reassign",
         "configs": "kraftd.cli.configs",
         "events": "kraftd.cli.events",
         "watch": "kraftd.cli.watch",
