@@ -33,6 +33,7 @@ COMMANDS = MappingProxyType(
         "partitions": "kraftd.cli.partitions",
         "elect": "kraftd.cli.elect",
         "brokers": "kraftd.cli.brokers",
+        "reassign": "kraftd.cli.reassign",
         "configs": "kraftd.cli.configs",
         "events": "kraftd.cli.events",
         "watch": "kraftd.cli.watch",

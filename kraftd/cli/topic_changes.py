@@ -15,6 +15,7 @@ import msgspec
 from kraftd.cli.active_controller import ask_controller
 from kraftd.cli.client import KafkaConnection, LostError, error_name
 from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError, UnknownOutcomeError, UsageError
+from kraftd.cli.outcomes import Outcomes, Row
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     CreateTopicsRequest,
@@ -30,7 +31,6 @@ from kraftd.protocol.messages import (
 )
 from kraftd.types import ZERO_UUID, Endpoint, Uuid, uuid_text
 
-Row: TypeAlias = dict[str, Any]
 _Result: TypeAlias = CreateTopicsResponseCreatableTopicResult | DeleteTopicsResponseDeletableTopicResult
 
 REQUEST_TIMEOUT_MS = 5_000
@@ -54,34 +54,11 @@ class Wanted(msgspec.Struct, frozen=True):
     validate_only: bool = False
 
 
-class TopicsOutcome(msgspec.Struct, frozen=True):
-    """What became of the topics of one request."""
-
-    rows: tuple[Row, ...]
-    """Those that were done, as the command's schema has them."""
-    failures: tuple[CommandError, ...]
-    """Why the others were not, an error each."""
-
-    def check(self) -> None:
-        """End as the topics demand that were not done.
-
-        Raises:
-            CommandError: There are such; that the outcome of one is unknown weighs most.
-        """
-        if not self.failures:
-            return
-        worst = max(self.failures, key=lambda error: isinstance(error, UnknownOutcomeError))
-        *texts, last = map(str, self.failures)
-        raise type(worst)("; ".join([*(text.removesuffix(".") for text in texts), last]))
-
-
-def create(
-    bootstrap: Sequence[Endpoint], names: Sequence[str], wanted: Wanted, timeout_ms: int
-) -> TopicsOutcome:
+def create(bootstrap: Sequence[Endpoint], names: Sequence[str], wanted: Wanted, timeout_ms: int) -> Outcomes:
     """Create topics that are all alike."""
     request = _create_request(names, wanted, min(timeout_ms, REQUEST_TIMEOUT_MS))
 
-    def ask(controller: KafkaConnection) -> TopicsOutcome:
+    def ask(controller: KafkaConnection) -> Outcomes:
         response = _call(controller, request, CreateTopicsResponse, names, request.timeout_ms)
         found = {result.name: result for result in response.topics}
         return _outcome(names, found, lambda name: _created(found[name], wanted), "created")
@@ -123,12 +100,12 @@ def _created(result: CreateTopicsResponseCreatableTopicResult, wanted: Wanted) -
 
 def delete(
     bootstrap: Sequence[Endpoint], names: Sequence[str], topic_ids: Sequence[Uuid], timeout_ms: int
-) -> TopicsOutcome:
+) -> Outcomes:
     """Delete topics, by name or by id."""
     request_timeout_ms = min(timeout_ms, REQUEST_TIMEOUT_MS)
     wanted = [*names, *map(uuid_text, topic_ids)]
 
-    def ask(controller: KafkaConnection) -> TopicsOutcome:
+    def ask(controller: KafkaConnection) -> Outcomes:
         request = _delete_request(controller, names, topic_ids, request_timeout_ms)
         response = _call(controller, request, DeleteTopicsResponse, wanted, request_timeout_ms)
         found = {**{uuid_text(each.topic_id): each for each in response.responses}}
@@ -170,7 +147,7 @@ def _call(
 
 def _outcome(
     names: Sequence[str], found: Mapping[str, _Result], row: Callable[[str], Row], done: str
-) -> TopicsOutcome:
+) -> Outcomes:
     """Sort the topics into those that were done and those that were not.
 
     Raises:
@@ -188,7 +165,7 @@ def _outcome(
             failures.append(_failure(name, result, done))
     if not rows and all(isinstance(error, UnhealthyError) for error in failures):
         raise failures[0]
-    return TopicsOutcome(tuple(rows), tuple(failures))
+    return Outcomes(tuple(rows), tuple(failures))
 
 
 def _failure(name: str, result: _Result, done: str) -> CommandError:

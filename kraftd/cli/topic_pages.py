@@ -101,6 +101,16 @@ def describe_topics(
     """Topics in the order of their names, in the schema of `topics describe`; and the names of which there
     is none.
     """
+    rows, unknown = describe_partitions(bootstrap, names, timeout_ms)
+    for row in rows:
+        row["configs"] = _configs_of(bootstrap, row["topic"], timeout_ms)
+    return rows, unknown
+
+
+def describe_partitions(
+    bootstrap: Sequence[Endpoint], names: Sequence[str], timeout_ms: int
+) -> tuple[list[Row], list[str]]:
+    """As `describe_topics`, but without configs."""
     found: dict[str, Row] = {}
     unknown = [name for name in names if len(name) > _NAME_LENGTH_MAX]
     places = {name: at for at, name in enumerate(each for each in names if each not in unknown)}
@@ -139,8 +149,6 @@ def describe_topics(
 
     listing = Listing("topics", DescribeTopicsResponse, take, is_later)
     ask_pages(bootstrap, request_from(0), listing, timeout_ms)
-    for name, row in found.items():
-        row["configs"] = _configs_of(bootstrap, name, timeout_ms)
     return [found[name] for name in names if name in found], unknown
 
 

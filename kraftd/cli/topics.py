@@ -34,8 +34,9 @@ from kraftd.cli.options import (
     check_utf8,
     output_of,
 )
+from kraftd.cli.outcomes import Outcomes
 from kraftd.cli.output import columns, emit, id_text, labels
-from kraftd.cli.topic_changes import TopicsOutcome, Wanted, parse_assignments
+from kraftd.cli.topic_changes import Wanted, parse_assignments
 from kraftd.cli.topic_pages import describe_topics, list_topics
 from kraftd.metadata.views import ids_text
 from kraftd.types import Uuid, parse_uuid
@@ -174,7 +175,7 @@ def delete_command(
 def _tell(
     context: typer.Context,
     output: Any,
-    outcome: TopicsOutcome,
+    outcome: Outcomes,
     done: str,
     table: Callable[[Sequence[Row]], str],
 ) -> None:

@@ -1,0 +1,336 @@
+"""`kraftctl reassign plan|execute|verify|cancel`: replicas are moved to other brokers, without a broker in
+between.
+
+Plans are files in the format of `kafka-reassign-partitions`, which takes them too. `plan` and `verify` ask
+kraftd's leader for topics and brokers; `execute` and `cancel` are Kafka's own APIs, sent to the active
+controller over Kafka's wire, and confirmed when committed. Before `execute` changes anything it looks whether
+there are these topics and brokers.
+
+Schema of `plan`: a file for `execute`: version, partitions (a list of topic, partition, replicas); and
+    rollback, the same of what is now.
+Schema of `execute`: rollback (what was before, as a file), started (a list of topic, partition, replicas).
+Schema of `verify`: a list of topic, partition, state (complete, in progress, differs, unknown), wanted,
+    replicas, catching_up (who is not in sync yet), to_remove. It ends with 5 while anything is in progress,
+    and with 4 if anything differs or is unknown.
+Schema of `cancel`: a list of topic, partition: those whose moves were called off.
+
+Follows: Kafka's AlterPartitionReassignments and ListPartitionReassignments; the names of options and what is
+told of `kafka-reassign-partitions`.
+Differs: throttles, and log directories within a broker, are the brokers' and not here; a move may be changed
+without `--additional`.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from kraftd.cli import reassignment_changes
+from kraftd.cli.brokers import list_brokers
+from kraftd.cli.failures import RefusedError, UnhealthyError, UsageError
+from kraftd.cli.options import (
+    NODE_ID_MAX,
+    BootstrapOption,
+    OutputOption,
+    TimeoutOption,
+    bootstrap_of,
+    check_line,
+    output_of,
+)
+from kraftd.cli.outcomes import Outcomes, Row
+from kraftd.cli.output import Format, columns, emit, note, write
+from kraftd.cli.reassignment_file import (
+    Assignment,
+    assignment_data,
+    assignment_line,
+    partition_text,
+    read_assignment,
+    topics_of,
+)
+from kraftd.cli.reassignment_plan import spread
+from kraftd.cli.reassignment_progress import State, partitions_of, progress
+from kraftd.cli.topic_pages import describe_partitions
+from kraftd.metadata.views import ids_text
+from kraftd.types import Endpoint, NodeId
+
+app = typer.Typer(help="Move replicas to other brokers.")
+
+_REPLICAS_MAX = (1 << 15) - 1
+
+FileOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--file",
+        metavar="FILE",
+        help="What each partition shall be; - reads standard input.",
+        show_default=False,
+    ),
+]
+
+
+@app.command("plan")
+def plan_command(
+    context: typer.Context,
+    topics: Annotated[
+        list[str],
+        typer.Option("--topic", metavar="NAME", help="A topic; may be repeated.", show_default=False),
+    ],
+    brokers: Annotated[
+        str,
+        typer.Option(
+            "--brokers", metavar="ID,ID,…", help="The brokers that shall hold it.", show_default=False
+        ),
+    ],
+    replication_factor: Annotated[
+        int | None,
+        typer.Option(
+            "--replication-factor",
+            min=1,
+            max=_REPLICAS_MAX,
+            metavar="N",
+            help="Replicas of each partition. (default: as many as it has)",
+            show_default=False,
+        ),
+    ] = None,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Spread topics over brokers and racks, copying as little as may be. Changes nothing.
+
+    With -o json, what is printed is a file for execute.
+    """
+    check_line(topics, "a topic's name")
+    ids = parse_brokers(brokers)
+    endpoints = bootstrap_of(context, bootstrap)
+    racks = _racks(endpoints, ids, timeout_ms)
+    present = _present(endpoints, list(dict.fromkeys(topics)), timeout_ms)
+    _check_factor(present, racks, replication_factor)
+    planned = spread(present, racks, replication_factor)
+    before = {key: present[key] for key in planned}
+    data = {**assignment_data(planned), "rollback": assignment_data(before)}
+    emit(data, output_of(context, output), lambda _: plan_text(before, planned))
+
+
+@app.command("execute")
+def execute_command(
+    context: typer.Context,
+    file: FileOption,
+    keep_factor: Annotated[
+        bool,
+        typer.Option(
+            "--disallow-replication-factor-change",
+            help="Refuse to change the number of a partition's replicas.",
+        ),
+    ] = False,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Begin to move partitions; confirmed when committed. Then see verify."""
+    wanted = read_assignment(file)
+    endpoints = bootstrap_of(context, bootstrap)
+    there = _described(endpoints, topics_of(wanted), timeout_ms)
+    if missing := next((key for key in wanted if key not in there), None):
+        raise RefusedError(f"there is no {partition_text(missing)}")
+    _registered(endpoints, sorted({one for replicas in wanted.values() for one in replicas}), timeout_ms)
+    before = {key: _settled(there[key]) for key in wanted}
+    form = output_of(context, output)
+    if form is Format.TABLE:
+        # Said before anything changes: it is needed most if the answer is lost.
+        write(f"Present assignment, for a rollback:\n{assignment_line(before)}\n\n")
+        sys.stdout.flush()
+    outcome = reassignment_changes.begin(endpoints, wanted, timeout_ms, may_change_factor=not keep_factor)
+    data = {"rollback": assignment_data(before), "started": list(outcome.rows)}
+    _tell(form, outcome, data, lambda _: started_text(outcome.rows), "the moves were begun")
+
+
+@app.command("verify")
+def verify_command(
+    context: typer.Context,
+    file: FileOption,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Tell how far partitions are from what a file wants, and what is missing."""
+    wanted = read_assignment(file)
+    endpoints = bootstrap_of(context, bootstrap)
+    found, _ = describe_partitions(endpoints, topics_of(wanted), timeout_ms)
+    rows = progress(wanted, partitions_of(found))
+    emit(rows, output_of(context, output), verify_table)
+    _check_progress(rows)
+
+
+@app.command("cancel")
+def cancel_command(
+    context: typer.Context,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file", metavar="FILE", help="The partitions whose moves to call off.", show_default=False
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Call off every move in the cluster.")] = False,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Call moves off: the replicas that were being added go. What has arrived stays moved."""
+    if (file is None) != everything:
+        raise UsageError("say what to call off: either --file FILE or --all")
+    wanted = None if file is None else read_assignment(file)
+    endpoints = bootstrap_of(context, bootstrap)
+    moving = reassignment_changes.list_moving(endpoints, timeout_ms)
+    keys = moving if wanted is None else [key for key in moving if key in wanted]
+    outcome = reassignment_changes.call_off(endpoints, keys, timeout_ms) if keys else Outcomes((), ())
+    rows = list(outcome.rows)
+    _tell(output_of(context, output), outcome, rows, cancel_text, "the moves were called off")
+    if wanted is not None and len(keys) < len(wanted):
+        note(f"{len(wanted) - len(keys)} of {len(wanted)} partitions were not being moved")
+
+
+def _tell(form: Format, outcome: Outcomes, data: Any, text: Callable[[Any], str], done: str) -> None:
+    """Write what was done, then end as demands what was not."""
+    if outcome.rows or not outcome.failures:
+        emit(data, form, text, done=done if outcome.rows else "")
+    outcome.check()
+
+
+# --- what there is
+
+
+def _described(
+    bootstrap: Sequence[Endpoint], topics: Sequence[str], timeout_ms: int
+) -> dict[tuple[str, int], Mapping[str, Any]]:
+    """The partitions of topics, as `topics describe` has them."""
+    found, unknown = describe_partitions(bootstrap, topics, timeout_ms)
+    if unknown:
+        raise RefusedError(f"there is no topic {' and no topic '.join(unknown)}")
+    return partitions_of(found)
+
+
+def _present(bootstrap: Sequence[Endpoint], topics: Sequence[str], timeout_ms: int) -> Assignment:
+    """Where the replicas of topics are that nobody moves."""
+    there = _described(bootstrap, topics, timeout_ms)
+    for key, one in there.items():
+        if one["adding_replicas"] or one["removing_replicas"]:
+            raise RefusedError(f"{partition_text(key)} is being moved; wait for that, or call it off, first")
+    return {key: tuple(one["replicas"]) for key, one in there.items()}
+
+
+def _settled(partition: Mapping[str, Any]) -> tuple[NodeId, ...]:
+    """The replicas of a partition; of one that is being moved, those without what is added."""
+    return tuple(one for one in partition["replicas"] if one not in partition["adding_replicas"])
+
+
+def _registered(bootstrap: Sequence[Endpoint], ids: Sequence[NodeId], timeout_ms: int) -> list[Row]:
+    """Brokers by id, each of which there is."""
+    rows = list_brokers(bootstrap, ids, timeout_ms)
+    known = {row["broker_id"] for row in rows}
+    if unknown := [str(one) for one in ids if one not in known]:
+        raise RefusedError(f"there is no broker {' and no broker '.join(unknown)}")
+    return rows
+
+
+def _racks(bootstrap: Sequence[Endpoint], ids: Sequence[NodeId], timeout_ms: int) -> dict[NodeId, str | None]:
+    """The racks of brokers that are all there and can take replicas now."""
+    rows = _registered(bootstrap, ids, timeout_ms)
+    for row in rows:
+        if row["state"] != "active":
+            raise RefusedError(f"broker {row['broker_id']} is {row['state']}: what moves to it would wait")
+    return {row["broker_id"]: row["rack"] for row in rows}
+
+
+def _check_factor(present: Assignment, racks: Mapping[NodeId, object], factor: int | None) -> None:
+    needed = max(map(len, present.values()), default=0) if factor is None else factor
+    if needed > len(racks):
+        raise RefusedError(f"{needed} replicas need as many brokers, and {len(racks)} are named")
+
+
+def _check_progress(rows: Sequence[Row]) -> None:
+    """End as the worst state of a partition demands."""
+    states = [row["state"] for row in rows]
+    not_so = states.count(State.DIFFERS) + states.count(State.UNKNOWN)
+    if not_so:
+        raise RefusedError(
+            f"{not_so} of {len(rows)} partitions are not, and are not becoming, what the file wants"
+        )
+    if moving := states.count(State.IN_PROGRESS):
+        raise UnhealthyError(f"{moving} of {len(rows)} partitions are still being moved")
+
+
+# --- what is said
+
+
+def plan_text(before: Assignment, planned: Assignment) -> str:
+    """What is to be moved, then both assignments, each a line that is a file."""
+    if not planned:
+        return "Nothing is to be moved."
+    return (
+        f"{moves_table(before, planned)}\n\n"
+        f"Present assignment, for a rollback:\n{assignment_line(before)}\n\n"
+        f"Planned assignment, for execute:\n{assignment_line(planned)}"
+    )
+
+
+def moves_table(before: Assignment, planned: Assignment) -> str:
+    """A row for each partition that changes; its topic, which may be long, comes last."""
+    rows = []
+    for key, after in planned.items():
+        added = [one for one in after if one not in before[key]]
+        removed = [one for one in before[key] if one not in after]
+        rows.append((key[1], ids_text(before[key]), ids_text(after), _ids(added), _ids(removed), key[0]))
+    return columns(("Partition", "Replicas", "Planned", "Adding", "Removing", "Topic"), rows)
+
+
+def started_text(rows: Sequence[Row]) -> str:
+    """A row for each partition whose move was begun."""
+    cells = [(row["partition"], ids_text(row["replicas"]), row["topic"]) for row in rows]
+    return "Started:\n" + columns(("Partition", "Wanted", "Topic"), cells)
+
+
+def verify_table(rows: Sequence[Row]) -> str:
+    """A row for each partition of the file."""
+    cells = [
+        (
+            row["partition"],
+            row["state"],
+            ids_text(row["wanted"]),
+            _ids(row["replicas"]),
+            _ids(row["catching_up"]),
+            _ids(row["to_remove"]),
+            row["topic"],
+        )
+        for row in rows
+    ]
+    return columns(("Partition", "State", "Wanted", "Replicas", "CatchingUp", "ToRemove", "Topic"), cells)
+
+
+def cancel_text(rows: Sequence[Row]) -> str:
+    """A line for each move that was called off."""
+    if not rows:
+        return "Nothing is being moved."
+    return "\n".join(f"Called off: {partition_text((row['topic'], row['partition']))}." for row in rows)
+
+
+def _ids(ids: Sequence[NodeId]) -> str:
+    return ids_text(ids) if ids else "-"
+
+
+def parse_brokers(text: str) -> list[NodeId]:
+    """Read the ids of brokers, `1,2,3`.
+
+    Raises:
+        UsageError: They are something else, or one stands there twice.
+    """
+    try:
+        ids = [int(part) for part in text.split(",")]
+    except ValueError:
+        ids = []
+    if not ids or not all(0 <= one <= NODE_ID_MAX for one in ids):
+        raise UsageError(f"{text!r} names no brokers; write their ids, as 1,2,3")
+    if len({*ids}) < len(ids):
+        raise UsageError(f"{text!r} names a broker twice; name each once")
+    return sorted(ids)

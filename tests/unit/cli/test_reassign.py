@@ -1,0 +1,321 @@
+"""`reassign`: files that are read, requests over Kafka's wire, and what is told of each partition."""
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraftd.cli.failures import UsageError
+from kraftd.cli.reassign import parse_brokers
+from kraftd.cli.reassignment_changes import PARTITIONS_PER_REQUEST, begin
+from kraftd.cli.reassignment_file import assignment_data, assignment_line, read_assignment
+from kraftd.cli.reassignment_progress import partitions_of, progress
+from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
+from kraftd.types import parse_endpoint
+from tests.unit.cli.kraftctl import Kraftctl, Outcome
+from tests.unit.cli.scripted import ScriptedKafkaNode
+
+ALTER, LIST = m.AlterPartitionReassignmentsRequest, m.ListPartitionReassignmentsRequest
+PLAN = {("a", 0): (1, 2), ("b", 3): (2,)}
+
+
+@pytest.fixture
+def node() -> Iterator[ScriptedKafkaNode]:
+    node = ScriptedKafkaNode(7)
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.json"
+    path.write_text(assignment_line(PLAN))
+    return path
+
+
+def reassign(kraftctl: Kraftctl, node: ScriptedKafkaNode, *more: object) -> Outcome:
+    return kraftctl("--bootstrap-controller", node.address, "reassign", *more)
+
+
+def altered(request: Any, *codes: int, message: str | None = None, top: int = 0) -> Any:
+    """A response with these codes, the last one for all that are left."""
+    left = list(codes or (0,))
+    topics = []
+    for topic in request.topics:
+        told = [
+            m.AlterPartitionReassignmentsResponseReassignablePartitionResponse(
+                one.partition_index, left.pop(0) if len(left) > 1 else left[0], message
+            )
+            for one in topic.partitions
+        ]
+        topics.append(m.AlterPartitionReassignmentsResponseReassignableTopicResponse(topic.name, tuple(told)))
+    return m.AlterPartitionReassignmentsResponse(
+        error_code=top, error_message=message, responses=tuple(topics)
+    )
+
+
+def moving(*keys: tuple[str, int]) -> m.ListPartitionReassignmentsResponse:
+    return m.ListPartitionReassignmentsResponse(
+        topics=tuple(
+            m.ListPartitionReassignmentsResponseOngoingTopicReassignment(
+                name, (m.ListPartitionReassignmentsResponseOngoingPartitionReassignment(number),)
+            )
+            for name, number in keys
+        )
+    )
+
+
+def asked(node: ScriptedKafkaNode) -> list[tuple[str, int, tuple[int, ...] | None]]:
+    return [
+        (topic.name, one.partition_index, one.replicas)
+        for request in node.seen
+        if isinstance(request, ALTER)
+        for topic in request.topics
+        for one in topic.partitions
+    ]
+
+
+# -- files
+
+
+def test_a_file_is_read_as_it_is_written(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_assignment(str(plan)) == PLAN
+    text = json.dumps({**assignment_data(PLAN), "rollback": {}, "comment": "whatever"})
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert read_assignment("-") == PLAN
+
+
+def entry(**other: Any) -> dict[str, Any]:
+    return {"topic": "t", "partition": 0, "replicas": [1]} | other
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "truncated"),
+        ("{", "truncated"),
+        ("\xff", "invalid"),
+        ("[]", "Expected `object`"),
+        ("{}", "missing required field `partitions`"),
+        ({"partitions": []}, "it names no partition"),
+        ({"version": 2, "partitions": [entry()]}, "it is of version 2"),
+        ({"partitions": [{"topic": "t"}]}, "missing required field `partition`"),
+        ({"partitions": [entry(topic="")]}, "length >= 1"),
+        ({"partitions": [entry(topic="a\nb")]}, "no line break"),
+        ({"partitions": [entry(partition="0")]}, "Expected `int`, got `str`"),
+        ({"partitions": [entry(partition=-1)]}, ">= 0"),
+        ({"partitions": [entry(replicas=[])]}, "length >= 1"),
+        ({"partitions": [entry(replicas=[-1])]}, ">= 0"),
+        ({"partitions": [entry(replicas=[1, 2, 1])]}, "partition 0 of t has broker 1 twice"),
+        ({"partitions": [entry(), entry(replicas=[2])]}, "partition 0 of t stands there twice"),
+        ({"partitions": [entry(log_dirs=["/var"])]}, "a named log directory"),
+    ],
+)
+def test_a_file_that_is_wrong_is_one_line(
+    kraftctl: Kraftctl, node: ScriptedKafkaNode, tmp_path: Path, content: Any, says: str
+) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes((content if isinstance(content, str) else json.dumps(content)).encode("latin-1"))
+    for command in ("execute", "verify", "cancel"):
+        outcome = reassign(kraftctl, node, command, "--file", path)
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (64, "", 1)
+        assert outcome.err.startswith(f"kraftctl: {path}: ")
+        assert says in outcome.err
+    assert node.seen == []
+
+
+def test_any_directory_is_what_kafkas_tool_writes(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"partitions": [entry(log_dirs=["any"])]}))
+    assert read_assignment(str(path)) == {("t", 0): (1,)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["execute", "--file", "/no/such/file"], "/no/such/file: No such file or directory"),
+        (["cancel"], "either --file FILE or --all"),
+        (["cancel", "--all", "--file", "x"], "either --file FILE or --all"),
+        (["plan", "--topic", "t", "--brokers", "1,x"], "write their ids, as 1,2,3"),
+        (["plan", "--topic", "t", "--brokers", "1,-2"], "write their ids, as 1,2,3"),
+        (["plan", "--topic", "t", "--brokers", "2,1,2"], "names a broker twice"),
+        (["plan", "--topic", "a\nb", "--brokers", "1"], "no line break"),
+        (["plan", "--topic", "t", "--brokers", "1", "--replication-factor", 0], "0 is not in the range"),
+    ],
+)
+def test_what_makes_no_sense_is_not_sent(
+    kraftctl: Kraftctl, node: ScriptedKafkaNode, arguments: list[object], says: str
+) -> None:
+    outcome = reassign(kraftctl, node, *arguments)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (64, "", 1)
+    assert says in outcome.err
+    assert node.seen == []
+
+
+def test_brokers_are_named_in_any_order() -> None:
+    assert parse_brokers("3, 1,2") == [1, 2, 3]
+    with pytest.raises(UsageError):
+        parse_brokers("")
+
+
+# -- calling off
+
+
+def test_all_that_is_moved_is_called_off(kraftctl: Kraftctl, node: ScriptedKafkaNode) -> None:
+    node.responses[LIST] = lambda _: moving(("b", 3), ("a", 0))
+    node.responses[ALTER] = altered
+    outcome = reassign(kraftctl, node, "cancel", "--all")
+    assert outcome == (0, "Called off: partition 0 of a.\nCalled off: partition 3 of b.\n", "")
+    assert asked(node) == [("a", 0, None), ("b", 3, None)]
+    told = reassign(kraftctl, node, "cancel", "--all", "-o", "json").data
+    assert told == [{"topic": "a", "partition": 0}, {"topic": "b", "partition": 3}]
+
+
+def test_of_a_file_what_is_moved_is_called_off(
+    kraftctl: Kraftctl, node: ScriptedKafkaNode, plan: Path
+) -> None:
+    node.responses[LIST] = lambda _: moving(("other", 1), ("b", 3))
+    node.responses[ALTER] = altered
+    outcome = reassign(kraftctl, node, "cancel", "--file", plan)
+    assert (outcome.code, outcome.out) == (0, "Called off: partition 3 of b.\n")
+    assert outcome.err == "kraftctl: 1 of 2 partitions were not being moved\n"
+    assert asked(node) == [("b", 3, None)]
+
+
+def test_where_nothing_is_moved_nothing_is_called_off(kraftctl: Kraftctl, node: ScriptedKafkaNode) -> None:
+    node.responses[LIST] = lambda _: moving()
+    assert reassign(kraftctl, node, "cancel", "--all") == (0, "Nothing is being moved.\n", "")
+    assert asked(node) == []
+
+
+def test_what_is_refused_is_told_beside_what_was_done(kraftctl: Kraftctl, node: ScriptedKafkaNode) -> None:
+    node.responses[LIST] = lambda _: moving(("a", 0), ("b", 3))
+    node.responses[ALTER] = lambda request: altered(
+        request, 0, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message="It would lose records."
+    )
+    outcome = reassign(kraftctl, node, "cancel", "--all")
+    assert (outcome.code, outcome.out) == (4, "Called off: partition 0 of a.\n")
+    assert outcome.err == "kraftctl: partition 3 of b was not called off: It would lose records.\n"
+
+
+@pytest.mark.parametrize(
+    ("top", "code", "says"),
+    [
+        (ErrorCode.NOT_CONTROLLER, 5, "was not called off: no"),
+        (ErrorCode.REQUEST_TIMED_OUT, 5, "whether partition 0 of a was changed is unknown: no"),
+        (ErrorCode.POLICY_VIOLATION, 4, "was not called off: no"),
+    ],
+)
+def test_an_error_of_the_whole_request_is_that_of_each_partition(
+    kraftctl: Kraftctl, node: ScriptedKafkaNode, top: ErrorCode, code: int, says: str
+) -> None:
+    node.responses[LIST] = lambda _: moving(("a", 0))
+    node.responses[ALTER] = lambda request: altered(request, top, message="no", top=top)
+    outcome = reassign(kraftctl, node, "cancel", "--all", "--timeout-ms", 300)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (code, "", 1)
+    assert says in outcome.err
+
+
+def test_a_change_whose_answer_is_lost_is_not_repeated(kraftctl: Kraftctl, node: ScriptedKafkaNode) -> None:
+    node.responses[LIST] = lambda _: moving(("a", 0), ("b", 3))
+    node.responses[ALTER] = lambda _: None
+    outcome = reassign(kraftctl, node, "cancel", "--all")
+    assert (outcome.code, outcome.out) == (5, "")
+    assert "whether partition 0 of a and 1 more was changed is unknown" in outcome.err
+    assert len(asked(node)) == 2
+
+
+# -- moving
+
+
+def test_many_partitions_go_in_several_requests_and_none_follows_one_that_failed(
+    node: ScriptedKafkaNode,
+) -> None:
+    wanted = {("t", number): (1,) for number in range(2 * PARTITIONS_PER_REQUEST + 1)}
+    endpoints = [parse_endpoint(node.address)]
+    node.responses[ALTER] = altered
+    outcomes = begin(endpoints, wanted, 5_000, may_change_factor=False)
+    assert (len(outcomes.rows), outcomes.failures) == (len(wanted), ())
+    requests = [each for each in node.seen if isinstance(each, ALTER)]
+    assert [len(each.topics[0].partitions) for each in requests] == [1_000, 1_000, 1]
+    assert not any(each.allow_replication_factor_change for each in requests)
+    node.seen.clear()
+    node.responses[ALTER] = lambda request: (
+        None if request.topics[0].partitions[0].partition_index else altered(request)
+    )
+    outcomes = begin(endpoints, wanted, 5_000, may_change_factor=True)
+    assert (len(outcomes.rows), len(outcomes.failures), len(asked(node))) == (1_000, 1, 2_000)
+
+
+def test_an_older_node_cannot_keep_the_number_of_replicas(kraftctl: Kraftctl) -> None:
+    old = ScriptedKafkaNode(7, versions={45: 0})
+    old.responses[ALTER] = altered
+    with pytest.raises(Exception, match="does not know how to keep the number of replicas"):
+        begin([parse_endpoint(old.address)], PLAN, 5_000, may_change_factor=False)
+    assert begin([parse_endpoint(old.address)], PLAN, 5_000, may_change_factor=True).rows[0] == {
+        "topic": "a",
+        "partition": 0,
+        "replicas": [1, 2],
+    }
+    old.close()
+
+
+# -- how far it is
+
+
+def described(**fields: Any) -> dict[str, Any]:
+    plain = {
+        "partition": 0,
+        "replicas": [1, 2],
+        "isr": [1, 2],
+        "adding_replicas": [],
+        "removing_replicas": [],
+    }
+    return {"topic": "a", "partitions": [plain | fields]}
+
+
+@pytest.mark.parametrize(
+    ("there", "state", "catching_up", "to_remove"),
+    [
+        ([], "unknown", [], []),
+        ([described(partition=1)], "unknown", [], []),
+        ([described()], "complete", [], []),
+        ([described(replicas=[2, 1])], "differs", [], []),
+        ([described(replicas=[1, 3])], "differs", [], []),
+        (
+            [described(replicas=[1, 2, 3], isr=[1, 3], adding_replicas=[2], removing_replicas=[3])],
+            "in progress",
+            [2],
+            [3],
+        ),
+        (
+            [described(replicas=[1, 2, 3, 4], isr=[1, 3], removing_replicas=[3, 4])],
+            "in progress",
+            [2],
+            [3, 4],
+        ),
+        ([described(replicas=[1, 5, 2], adding_replicas=[5])], "differs", [5], []),
+    ],
+)
+def test_how_far_a_partition_is(
+    there: list[dict[str, Any]], state: str, catching_up: list[int], to_remove: list[int]
+) -> None:
+    (row,) = progress({("a", 0): (1, 2)}, partitions_of(there))
+    assert (row["state"], row["catching_up"], row["to_remove"]) == (state, catching_up, to_remove)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["plan", "--topic", "t", "--brokers", "1"], ["execute", "--file"], ["verify", "--file"]],
+)
+def test_kafkas_own_controllers_do_not_tell_of_topics(
+    kraftctl: Kraftctl, node: ScriptedKafkaNode, plan: Path, command: list[str]
+) -> None:
+    outcome = reassign(kraftctl, node, *command, *([plan] if command[-1] == "--file" else []))
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (4, "", 1)
+    assert "is a node of Apache Kafka" in outcome.err
