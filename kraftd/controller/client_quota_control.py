@@ -12,12 +12,13 @@ mistakes of which the first one is told.
 
 Follows: Kafka's ClientQuotaControlManager, and its QuotaConfig for what there is to be set.
 Differs: an address must be one. Kafka takes the names of hosts, too, if it can resolve them at that moment; a
-decision asks nobody. With more than 10,000 quotas nothing is decided, though fewer may have changed.
+decision asks nobody. With more than 10,000 quotas or entities nothing is decided, though fewer may have
+changed.
 """
 
 import math
-from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 from kraftd.controller.context import Context
 from kraftd.controller.ip_addresses import is_ip_address
@@ -30,6 +31,7 @@ from kraftd.metadata.parts.client_quotas import CLIENT_QUOTAS, quota_key
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
     AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntityData,
@@ -63,14 +65,12 @@ _TOO_MANY_QUOTAS: Final = f"Not appended: more than {OPERATION_RECORDS_MAX} quot
 _COMPONENT_HEADS: Final = " " * 12
 """What the lengths of a type and a name take at most, and what tags they may have, as a text."""
 
-_Entity: TypeAlias = tuple[tuple[str, str | None], ...]
+_COMPONENTS_TOLD: Final = 4
+"""No entity has so many; of one that has more an outcome tells the first, so that any has room."""
+
+_Component: TypeAlias = tuple[str, str | None]
+_Entity: TypeAlias = tuple[_Component, ...]
 """Types and names, in the order of Kafka's map of them."""
-
-
-class _Outcome(NamedTuple):
-    entity: _Entity
-    error: ErrorCode
-    text: str | None
 
 
 def alter_client_quotas(
@@ -78,16 +78,21 @@ def alter_client_quotas(
 ) -> tuple[list[ClientQuotaRecord], AlterClientQuotasResponse]:
     """The records that a request leads to, and its response for when they are committed."""
     room = _room_of(request)
-    if not room.holds_all:
+    components = sum(len(entry.entity) for entry in request.entries)
+    if (
+        not room.holds_all
+        or len(request.entries) > OPERATION_RECORDS_MAX
+        or components > _COMPONENTS_TOLD * OPERATION_RECORDS_MAX
+    ):
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_ENTITIES)
     if sum(len(entry.ops) for entry in request.entries) > OPERATION_RECORDS_MAX:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_QUOTAS)
-    outcomes: JavaHashMap[frozenset[tuple[str, str | None]], _Outcome] = JavaHashMap(
+    outcomes: JavaHashMap[frozenset[_Component], AlterClientQuotasResponseEntryData] = JavaHashMap(
         _characters, _entity_hash
     )
     records: list[ClientQuotaRecord] = []
     for entry in request.entries:
-        entity = _entity_of(entry)
+        entity = _entity_of(entry.entity)
         key = frozenset(entity)
         code, text = ErrorCode.NONE, None
         try:
@@ -96,8 +101,8 @@ def alter_client_quotas(
             records += _changes(context, entity, _asked_of(entry))
         except RefusedError as refused:
             code, text = refused.code, room.text(str(refused))
-        outcomes[key] = _Outcome(entity, code, text)
-    response = AlterClientQuotasResponse(entries=tuple(_told(outcome) for _, outcome in outcomes.items()))
+        outcomes[key] = _told(entry, code, text)
+    response = AlterClientQuotasResponse(entries=tuple(outcome for _, outcome in outcomes.items()))
     return [] if request.validate_only else records, response
 
 
@@ -105,22 +110,17 @@ def refuse(request: AlterClientQuotasRequest, error: ErrorCode, text: str) -> Al
     """The response to quotas that were not set, or may not have been, with the error for each entity."""
     room = _room_of(request)
     return AlterClientQuotasResponse(
-        entries=tuple(
-            _told(_Outcome(_named(entry), error, room.text(text))) for entry in request.entries[: room.count]
-        )
+        entries=tuple(_told(entry, error, room.text(text)) for entry in request.entries[: room.count])
     )
 
 
 # -- entities
 
 
-def _entity_of(entry: AlterClientQuotasRequestEntryData) -> _Entity:
+def _entity_of(components: Sequence[AlterClientQuotasRequestEntityData]) -> _Entity:
     """Types and names; of a type that comes twice the last name counts."""
-    return tuple(string_map(_named(entry), len(entry.entity)).items())
-
-
-def _named(entry: AlterClientQuotasRequestEntryData) -> _Entity:
-    return tuple((component.entity_type, component.entity_name) for component in entry.entity)
+    named = ((component.entity_type, component.entity_name) for component in components)
+    return tuple(string_map(named, len(components)).items())
 
 
 def _check_entity(entity: _Entity) -> Mapping[str, float | None]:
@@ -143,11 +143,11 @@ def _check_entity(entity: _Entity) -> Mapping[str, float | None]:
     return _OF_ADDRESSES
 
 
-def _characters(entity: frozenset[tuple[str, str | None]]) -> int:
+def _characters(entity: frozenset[_Component]) -> int:
     return sum(len(kind) + len(name or "") for kind, name in entity)
 
 
-def _entity_hash(entity: frozenset[tuple[str, str | None]]) -> int:
+def _entity_hash(entity: frozenset[_Component]) -> int:
     """Java's hash of Kafka's entity: a list of one map."""
     of_map = sum(string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
     return (31 + of_map) & ((1 << 32) - 1)
@@ -210,10 +210,14 @@ def _is_same(one: float, other: float) -> bool:
 
 
 def _room_of(request: AlterClientQuotasRequest) -> OutcomeRoom:
+    """The room for the outcomes of the first entities."""
     return OutcomeRoom(
         [
-            "".join(f"{kind}{name or ''}{_COMPONENT_HEADS}" for kind, name in _named(entry))
-            for entry in request.entries
+            "".join(
+                f"{component.entity_type}{component.entity_name or ''}{_COMPONENT_HEADS}"
+                for component in entry.entity[:_COMPONENTS_TOLD]
+            )
+            for entry in request.entries[:OPERATION_RECORDS_MAX]
         ]
     )
 
@@ -222,11 +226,15 @@ def _invalid(text: str) -> RefusedError:
     return RefusedError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _told(outcome: _Outcome) -> AlterClientQuotasResponseEntryData:
+def _told(
+    entry: AlterClientQuotasRequestEntryData, error: ErrorCode, text: str | None
+) -> AlterClientQuotasResponseEntryData:
+    """The outcome of an entity."""
+    told = _entity_of(entry.entity[:_COMPONENTS_TOLD])
     return AlterClientQuotasResponseEntryData(
-        error_code=outcome.error,
-        error_message=outcome.text,
-        entity=tuple(AlterClientQuotasResponseEntityData(kind, name) for kind, name in outcome.entity),
+        error_code=error,
+        error_message=text,
+        entity=tuple(AlterClientQuotasResponseEntityData(kind, name) for kind, name in told),
     )
 
 

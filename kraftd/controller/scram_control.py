@@ -8,7 +8,7 @@ them.
 
 Follows: Kafka's ScramControlManager. As there, an empty salted password is an unexpected error; that a
 credential is what it was does not keep it from being written again.
-Differs: more users than one response can tell of, some ten thousand, are refused (POLICY_VIOLATION).
+Differs: more than 10,000 changes, or users than one response can tell of, are refused (POLICY_VIOLATION).
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from kraftd.controller.response_room import OutcomeRoom
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import SCRAM_SINCE, metadata_version_name
 from kraftd.metadata.parts.scram import SCRAM
+from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsRequestScramCredentialDeletion,
@@ -61,7 +62,7 @@ def alter_user_scram_credentials(
 ) -> tuple[list[_Record], AlterUserScramCredentialsResponse]:
     """The records that a request leads to, and its response for when they are committed."""
     room = OutcomeRoom(_users(request))
-    if not room.holds_all:
+    if not room.holds_all or len(request.deletions) + len(request.upsertions) > OPERATION_RECORDS_MAX:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_USERS)
     credentials = _Credentials(context)
     for deletion in request.deletions:
@@ -181,8 +182,11 @@ def _record(upsertion: _Upsertion) -> UserScramCredentialRecord:
 
 
 def _users(request: AlterUserScramCredentialsRequest) -> list[str]:
-    deleted = {deletion.name for deletion in request.deletions}
-    return sorted(deleted | {upsertion.name for upsertion in request.upsertions})
+    """The users of the first changes, each once."""
+    deleted = {deletion.name for deletion in request.deletions[:OPERATION_RECORDS_MAX]}
+    return sorted(
+        deleted | {upsertion.name for upsertion in request.upsertions[: OPERATION_RECORDS_MAX - len(deleted)]}
+    )
 
 
 def _response(outcomes: Iterable[tuple[str, ErrorCode, str | None]]) -> AlterUserScramCredentialsResponse:

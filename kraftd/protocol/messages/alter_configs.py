@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kraftd.serde.generated import UnknownTags
+from kraftd.serde.generated import UnknownTags, shown_without
 
 
 class AlterConfigsRequestAlterableConfig(Struct, frozen=True, gc=False):
@@ -17,6 +17,9 @@ class AlterConfigsRequestAlterableConfig(Struct, frozen=True, gc=False):
     value: str | None = ""
     """The value; null for none. (string)"""
     unknown_tags: UnknownTags = ()
+
+    def __repr__(self) -> str:
+        return shown_without(self, "value")
 
 
 class AlterConfigsRequestAlterConfigsResource(Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kraftd.serde.generated import UnknownTags
+from kraftd.serde.generated import UnknownTags, shown_without
 
 
 class IncrementalAlterConfigsRequestAlterableConfig(Struct, frozen=True, gc=False):
@@ -19,6 +19,9 @@ class IncrementalAlterConfigsRequestAlterableConfig(Struct, frozen=True, gc=Fals
     value: str | None = ""
     """The value; null when deleting. (string)"""
     unknown_tags: UnknownTags = ()
+
+    def __repr__(self) -> str:
+        return shown_without(self, "value")
 
 
 class IncrementalAlterConfigsRequestAlterConfigsResource(Struct, frozen=True, gc=False):

@@ -254,6 +254,25 @@ def test_so_many_entities_that_no_response_can_tell_of_them_are_refused():
     assert {code for _, code in outcomes} == {ErrorCode.POLICY_VIOLATION}
 
 
+def test_ten_thousand_entities_are_decided_at_once_and_not_one_more():
+    nobody = AlterClientQuotasRequestEntryData()
+    assert alter(*[nobody] * 10_000) == ([], [((), ErrorCode.INVALID_REQUEST)])
+    records, outcomes = alter(*[nobody] * 10_001)
+    assert (records, set(outcomes)) == ([], {((), ErrorCode.POLICY_VIOLATION)})
+
+
+def test_of_an_entity_with_more_components_than_any_has_the_first_are_told():
+    kinds = tuple((f"{number}{'k' * 30_000}", "n" * 30_000) for number in range(20))
+    records, ((told, code),) = alter(entry(kinds, **{PRODUCER: 1.0}))
+    assert (records, sorted(told), code) == ([], sorted(kinds[:4]), ErrorCode.INVALID_REQUEST)
+
+
+def test_four_components_an_entity_are_looked_at_and_not_one_more():
+    kinds = tuple((f"{number}", None) for number in range(40_000))
+    assert alter(entry(kinds))[1][0][1] is ErrorCode.INVALID_REQUEST
+    assert alter(entry(kinds), entry(ALICE))[1][1] == (ALICE, ErrorCode.POLICY_VIOLATION)
+
+
 def test_an_empty_request_is_answered():
     assert alter() == ([], [])
 
@@ -264,4 +283,4 @@ def test_refusals_name_each_entity():
     assert [
         (each.error_code, each.error_message, [(one.entity_type, one.entity_name) for one in each.entity])
         for each in told
-    ] == [(41, "not here", [*ALICE]), (41, "not here", [("user", None), ("client-id", "c")])]
+    ] == [(41, "not here", [*ALICE]), (41, "not here", [("client-id", "c"), ("user", None)])]

@@ -168,6 +168,11 @@ def test_the_cluster_must_be_at_a_level_that_has_credentials(level, is_there):
         assert alter(delete("", 9), delete("", 9), image=image)[1] == [("", expected)]
 
 
+def test_ten_thousand_changes_are_decided_at_once_and_not_one_more():
+    assert alter(*[delete("bob")] * 10_000)[1] == [("bob", ErrorCode.RESOURCE_NOT_FOUND)]
+    assert alter(*[delete("bob")] * 10_001) == ([], [("bob", ErrorCode.POLICY_VIOLATION)])
+
+
 def test_so_many_users_that_no_response_can_tell_of_them_are_refused():
     records, outcomes = alter(*(upsert(f"{number}{'u' * 30_000}") for number in range(20)))
     assert records == []

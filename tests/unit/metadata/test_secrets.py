@@ -4,6 +4,10 @@ import pytest
 
 from kraftd.metadata.redaction import REDACTED, redacted_config_value
 from kraftd.metadata.secrets import redacted_json
+from kraftd.protocol.messages import (
+    AlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterableConfig,
+)
 from kraftd.records.frame import RawRecord, to_json
 from kraftd.records.messages import ConfigRecord, NoOpRecord, PartitionRecord, UserScramCredentialRecord
 
@@ -71,3 +75,15 @@ def test_a_credential_keeps_its_user_and_its_cost():
 def test_what_cannot_be_read_may_be_a_secret():
     assert redacted_json(RawRecord(11, 1, b"key"))["data"] == {"raw": REDACTED}
     assert redacted_json(PartitionRecord(), 1)["version"] == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        IncrementalAlterConfigsRequestAlterableConfig("ssl.key.password", 0, "hunter2"),
+        AlterConfigsRequestAlterableConfig("ssl.key.password", "hunter2"),
+    ],
+)
+def test_a_request_shows_the_names_of_configs_and_no_values(change):
+    assert "name='ssl.key.password'" in repr(change)
+    assert "value=[redacted]" in repr(change)
