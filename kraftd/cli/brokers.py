@@ -110,8 +110,7 @@ def can_stop_table(data: Mapping[str, Any]) -> str:
         return f"Broker {broker_id} can stop: every partition has a leader and takes acks=all without it."
     alone, few = data["without_leader"], data["under_min_isr"]
     verdict = (
-        f"Broker {broker_id} is needed: without it {len(alone)} partitions have no leader, "
-        f"and {len(few)} do not take acks=all."
+        f"Broker {broker_id} is needed: {len(alone)} without leader, {len(few)} without acks=all if it stops."
     )
     cells = [
         (
