@@ -23,6 +23,8 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/brokers/heartbeats.py": "decides what becomes of brokers",
     "kraftd/controller/brokers/registration.py": "registers brokers that can run at the finalized features",
     "kraftd/controller/brokers/unregistering.py": "forgets brokers",
+    "kraftd/controller/client_quota_control.py": "does not write a quota that is there",
+    "kraftd/controller/scram_control.py": "removes no credential that is not there",
     "kraftd/controller/controller_registration.py": "registers controllers",
     "kraftd/controller/producer_ids.py": "gives brokers blocks of producer ids",
     "kraftd/controller/timers.py": "fences brokers that are silent",
