@@ -111,13 +111,13 @@ class AdminClient:
 
         def done(response: Any) -> None:
             if asked == self._asked:
-                self._done(kind, topic, request, self._opened(response, request) if inner else response)
+                self._done(kind, topic, request, opened(world, response, request) if inner else response)
 
         def failed() -> None:
             if asked == self._asked:
                 self._done(kind, topic, request, None)
 
-        sent = _enveloped(request, asked) if inner else request
+        sent = enveloped(request, asked) if inner else request
         world.count("call", 1_000 + self.number)
         if not broker.forward(sent, done, failed):
             topic.in_doubt -= 1
@@ -170,14 +170,6 @@ class AdminClient:
 
     # -- what it is told
 
-    def _opened(self, response: m.EnvelopeResponse, request: Any) -> Any:
-        """The response inside an envelope; None if there is none."""
-        if response.error_code != ErrorCode.NONE or response.response_data is None:
-            self._world.statistics[f"envelope error {response.error_code}"] += 1
-            return None
-        undecoded = KAFKA.read_response(response.response_data)
-        return undecoded.decode((request.API_KEY, request.MAX_VERSION))
-
     def _done(self, kind: str, topic: Known, request: Any, response: Any) -> None:
         world = self._world
         error = _error_of(response)
@@ -228,13 +220,23 @@ def _delete(name: str) -> m.DeleteTopicsRequest:
     )
 
 
-def _enveloped(request: Any, number: int) -> m.EnvelopeRequest:
+def enveloped(request: Any, number: int) -> m.EnvelopeRequest:
+    """A client's request, as a broker forwards it."""
     frame = b"".join(KAFKA.encode_request(request.MAX_VERSION, number, "admin", request))
     return m.EnvelopeRequest(
         request_data=frame[4:],
         request_principal=encode_principal(Principal("User", "ANONYMOUS")),
         client_host_address=b"\x7f\0\0\x01",
     )
+
+
+def opened(world: "World", response: m.EnvelopeResponse, request: Any) -> Any:
+    """The response inside an envelope; None if there is none."""
+    if response.error_code != ErrorCode.NONE or response.response_data is None:
+        world.statistics[f"envelope error {response.error_code}"] += 1
+        return None
+    undecoded = KAFKA.read_response(response.response_data)
+    return undecoded.decode((request.API_KEY, request.MAX_VERSION))
 
 
 def _error_of(response: Any) -> int | None:

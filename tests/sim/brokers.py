@@ -40,6 +40,7 @@ from tests.sim.admin_clients import AdminClient
 from tests.sim.broker_data import Acknowledged
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import State
+from tests.sim.mover import Mover
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -75,6 +76,8 @@ class BrokerShape(msgspec.Struct):
     """How often preferred leaders are elected; 0 for never."""
     unclean_ms: int
     """How often leaders are looked for where there is none."""
+    movers: int
+    """Operators who move replicas."""
 
 
 def draw_broker_shape(random: Random) -> BrokerShape:
@@ -93,6 +96,7 @@ def draw_broker_shape(random: Random) -> BrokerShape:
         slice_records=random.choice((3, 3, 5, 10, SLICE_RECORDS)),
         rebalance_s=random.choice((0, 1, 2, 5)),
         unclean_ms=random.choice((1_000, 3_000, 20_000)),
+        movers=random.choice((0, 1)),
     )
 
 
@@ -117,6 +121,7 @@ class BrokerCluster:
         self.acknowledged = Acknowledged()
         self.brokers: dict[NodeId, SimBroker] = {}
         self.admins: list[AdminClient] = []
+        self.movers: list[Mover] = []
         self.fencings: Counter[NodeId] = Counter()
         """How often each broker was fenced."""
         self.unregistered: set[tuple[NodeId, int]] = set()
@@ -143,6 +148,7 @@ class BrokerCluster:
             AdminClient(number, world, world.derive(f"admin {number}"))
             for number in range(1, self.shape.admins + 1)
         ]
+        self.movers = [Mover(world, world.derive(f"mover {number}")) for number in range(self.shape.movers)]
 
     def start(self) -> None:
         """Start the brokers, in any order, and their clients."""
@@ -152,6 +158,8 @@ class BrokerCluster:
             world.at(world.draw_us(0, TICK_US), lambda broker=broker: self._tick(broker))
         for admin in self.admins:
             admin.start()
+        for mover in self.movers:
+            mover.start()
 
     def _tick(self, broker: SimBroker) -> None:
         broker.tick()
