@@ -7,7 +7,8 @@ with an image. It raises `Violation` at the first record that breaks a rule:
 - broker epochs only rise, and none is given twice; a change names the epoch that the broker is in;
 - a leader is in the ISR, the ISR is within the replicas, and no replica is in the ISR and eligible at once;
 - whoever enters an ISR, or is elected, is registered, unfenced and not shutting down; the directory of
-  whoever is elected works; it was in the ISR, or eligible outside it, or it has to recover;
+  whoever is elected works; it was in the ISR, or eligible outside it, or it has to recover, or it comes into
+  the ISR by the record that ends a move: the leader before says that it has everything;
 - a broker that is fenced, starts anew or is unregistered leads nothing when its own record comes, and is in
   no ISR but as the last one of a partition without a leader; so is a replica whose directory is lost;
 - a topic's records come after the topic and before its removal, and neither comes twice.
@@ -79,6 +80,14 @@ class Partition(msgspec.Struct):
     directories: tuple[Uuid, ...]
     is_recovering: bool
     """Whether its leader was not in sync when it was elected."""
+    adding: tuple[NodeId, ...] = ()
+    removing: tuple[NodeId, ...] = ()
+    """The replicas that a move is adding, and those that go when it ends."""
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether replicas are being moved."""
+        return bool(self.adding or self.removing)
 
 
 class PlacementAuditor:
@@ -298,7 +307,9 @@ class PlacementAuditor:
         self, key: PartitionKey, before: Partition, after: Partition, offset: Offset
     ) -> None:
         was_in_sync = after.leader in before.isr or after.leader in before.elr
-        if after.leader != NO_NODE and not was_in_sync and not after.is_recovering:
+        if after.leader != NO_NODE and not (
+            was_in_sync or _has_arrived(before, after) or after.is_recovering
+        ):
             text = f"broker {after.leader} comes to lead {_name_of(key)}, which was {before}"
             raise _broken(offset, "UncleanLeadersRecover", text)
 
@@ -333,6 +344,8 @@ def _partition_of(record: PartitionRecord) -> Partition:
         record.eligible_leader_replicas or (),
         record.directories or (bytes(16),) * len(record.replicas),
         record.leader_recovery_state == _RECOVERING,
+        record.adding_replicas,
+        record.removing_replicas,
     )
 
 
@@ -349,7 +362,15 @@ def _after(before: Partition, change: PartitionChangeRecord) -> Partition:
         before.elr if elr is None else elr,
         before.directories if change.directories is None else change.directories,
         _is_recovering(before, change.leader_recovery_state),
+        before.adding if change.adding_replicas is None else change.adding_replicas,
+        before.removing if change.removing_replicas is None else change.removing_replicas,
     )
+
+
+def _has_arrived(before: Partition, after: Partition) -> bool:
+    """Whether a change ends a move, and does not call it off."""
+    stays = tuple(one for one in before.replicas if one not in before.removing)
+    return before.is_moving and not after.is_moving and after.replicas == stays
 
 
 def _is_recovering(before: Partition, state: int) -> bool:

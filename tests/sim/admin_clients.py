@@ -221,7 +221,7 @@ def _delete(name: str) -> m.DeleteTopicsRequest:
 
 
 def enveloped(request: Any, number: int) -> m.EnvelopeRequest:
-    """A request as a broker forwards it."""
+    """A client's request, as a broker forwards it."""
     frame = b"".join(KAFKA.encode_request(request.MAX_VERSION, number, "admin", request))
     return m.EnvelopeRequest(
         request_data=frame[4:],

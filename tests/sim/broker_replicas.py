@@ -141,6 +141,7 @@ class Replicas:
         elif led.partition_epoch < partition.partition_epoch:
             self._adopt(led, partition.isr, partition.partition_epoch, partition.leader_recovery_state)
             led.replicas = partition.replicas
+            led.min_isr = self._min_isr(key, partition)
 
     def _min_isr(self, key: PartitionKey, partition: PartitionRecord) -> int:
         """How many of the ISR a producer's message needs."""

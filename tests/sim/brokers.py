@@ -41,6 +41,7 @@ from tests.sim.broker_data import Acknowledged
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import State
 from tests.sim.electors import Elector
+from tests.sim.mover import Mover
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -76,6 +77,8 @@ class BrokerShape(msgspec.Struct):
     """How often preferred leaders are elected; 0 for never."""
     unclean_ms: int
     """How often leaders are looked for where there is none."""
+    movers: int
+    """Operators who move replicas."""
 
 
 def draw_broker_shape(random: Random) -> BrokerShape:
@@ -94,6 +97,7 @@ def draw_broker_shape(random: Random) -> BrokerShape:
         slice_records=random.choice((3, 3, 5, 10, SLICE_RECORDS)),
         rebalance_s=random.choice((0, 1, 2, 5)),
         unclean_ms=random.choice((1_000, 3_000, 20_000)),
+        movers=random.choice((0, 1)),
     )
 
 
@@ -118,6 +122,7 @@ class BrokerCluster:
         self.acknowledged = Acknowledged()
         self.brokers: dict[NodeId, SimBroker] = {}
         self.admins: list[AdminClient] = []
+        self.movers: list[Mover] = []
         self.fencings: Counter[NodeId] = Counter()
         """How often each broker was fenced."""
         self.unregistered: set[tuple[NodeId, int]] = set()
@@ -144,6 +149,7 @@ class BrokerCluster:
             AdminClient(number, world, world.derive(f"admin {number}"))
             for number in range(1, self.shape.admins + 1)
         ]
+        self.movers = [Mover(world, world.derive(f"mover {number}")) for number in range(self.shape.movers)]
 
     def start(self) -> None:
         """Start the brokers, in any order, and their clients."""
@@ -155,6 +161,8 @@ class BrokerCluster:
             admin.start()
         if self.admins:
             Elector(world, world.derive("elector")).start()
+        for mover in self.movers:
+            mover.start()
 
     def _tick(self, broker: SimBroker) -> None:
         broker.tick()

@@ -52,6 +52,7 @@ BROKERS_SHAPE = {
     "directories": 2,
     "racks": 0,
     "admins": 0,
+    "movers": 0,
     "session_ms": 3_000,
     "heartbeat_ms": 500,
     "old_part": 0.0,

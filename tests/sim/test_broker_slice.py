@@ -6,6 +6,7 @@ import pytest
 
 from tests.sim.brokers import GOES_AND_COMES
 from tests.sim.fault_brokers import BROKER_FAULTS
+from tests.sim.mover import ARRIVED
 from tests.sim.node import INSIDE_A_PLAN
 from tests.sim.run import explain, run_many
 from tests.sim.world import BROKERS
@@ -29,5 +30,6 @@ def test_clusters_with_brokers() -> None:
     assert table.counting >= COUNTING * SEEDS
     for what, part in WANTED.items():
         assert table.seen[what] >= part * table.counting, what
+    assert table.statistics[ARRIVED] >= SEEDS
     fired = {name.removeprefix("fault: ") for name in table.statistics if name.startswith("fault: ")}
     assert fired >= {fault.name for fault in BROKER_FAULTS}

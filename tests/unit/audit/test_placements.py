@@ -107,6 +107,23 @@ def test_a_cluster_lives() -> None:
     assert auditor.partitions == {}
 
 
+def test_a_move_that_ends_may_elect_whom_it_has_brought() -> None:
+    auditor = take(
+        *CLUSTER,
+        change(3, 12, fenced=UNFENCE),
+        move(adding_replicas=(3,), removing_replicas=(1,)),
+        move(
+            adding_replicas=(),
+            removing_replicas=(),
+            replicas=(2, 3),
+            isr=(2, 3),
+            leader=3,
+            directories=(GOOD, BAD),
+        ),
+    )
+    assert auditor.partitions[TOPIC, 0].leader == 3
+
+
 def test_the_eligible_take_over_from_an_empty_isr() -> None:
     auditor = take(
         *CLUSTER,
@@ -159,6 +176,14 @@ def test_who_was_not_in_sync_has_to_recover() -> None:
             [move(directories=(GOOD, b"gone" * 4, BAD)), move(leader=2)],
         ),
         ("UncleanLeadersRecover", [change(3, 12, fenced=UNFENCE), move(leader=3, isr=(3,))]),
+        (
+            "UncleanLeadersRecover",  # called off: nobody said that broker 3 has everything
+            [
+                change(3, 12, fenced=UNFENCE),
+                move(adding_replicas=(1, 2)),
+                move(adding_replicas=(), replicas=(3,), isr=(3,), leader=3, directories=(BAD,)),
+            ],
+        ),
         ("LeadersAreInTheIsr", [move(isr=(2,))]),
         ("LeadersAreInTheIsr", [move(leader=3)]),
         ("IsrIsWithinTheReplicas", [move(isr=(1, 7))]),
