@@ -40,7 +40,7 @@ Where things happen:
     a change of configs is decided         controller/configs/configuration_control.py
     a record changes the image             metadata/parts/, a module for each kind of entity
     a request fails that nobody expected   runtime/request_failures.py
-    an ACL is made, and read               controller/acls/; controller/authorizer.py
+    an ACL is made; a right is asked for   controller/acls/; controller/rights.py, runtime/request_gate.py
     an API is decided                      controller/admin_apis.py: a line for each, which names its module
     a torn end is cut                      storage/recovery.py; found by storage/log_scan.py
     old segments are checked               runtime/log_checker.py; storage/unread_segments.py takes them
@@ -141,5 +141,5 @@ within a millisecond, with the next records if there are any, not with their nex
 leadership can be handed to a named voter (D-09); a wiped or restored voter is recognised before it can vote
 a second time (D-06); `kraftctl` refuses config names that no broker knows.
 
-Not here yet: changing voters, asking the authorizer, delegation tokens, TLS.
+Not here yet: changing voters, delegation tokens, TLS, and so nobody is authenticated.
 """

@@ -11,8 +11,9 @@ Schema of `status`: cluster_id (text or null), leader_id, leader_epoch, high_wat
     flushed_offset, high_watermark, applied_offset, lag, whole, alarms, troubles (what the table notes),
     no_leader_reason, last_contact_ms, election_attempts, snapshot_offset, snapshot_bytes, snapshot_age_ms
     (of its newest snapshot; -1 without one), snapshot_loaded_percent (of the one that it restores; 100 if it
-    restores none), why_no_snapshot (it has none, or none is written; text or null), image_hash,
-    metadata_version, directory_id, software, uptime_ms.
+    restores none), why_no_snapshot (it has none, or none is written; text or null), why_forgeable (how its
+    authorizer can be got around; text or null), image_hash, metadata_version, directory_id, software,
+    uptime_ms.
     Of brokers and topics, in the newest image that answered (null if none did): active_brokers,
     fenced_brokers, stopping_brokers, topics, partitions, offline_partitions (numbers), fenced_broker_ids and
     offline_partition_names (the first 16).
@@ -237,6 +238,7 @@ _OWN_VIEW: Mapping[str, str] = {
     "snapshot_age_ms": "snapshot_age_ms",
     "snapshot_loaded_percent": "snapshot_loaded_percent",
     "why_no_snapshot": "why_no_snapshot",
+    "why_forgeable": "why_forgeable",
     "image_hash": "image_hash",
     "metadata_version": "metadata_version",
     "directory_id": "",
@@ -297,7 +299,7 @@ def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
         node["log_end_offset"],
         id_text(node["high_watermark"], "?"),
         node["lag"],
-        in_short([*node["troubles"], *_why_no_snapshot(node)]),
+        in_short([*node["troubles"], *_why_no_snapshot(node), *filter(None, [node["why_forgeable"]])]),
     )
 
 

@@ -1,8 +1,8 @@
-"""What each API needs of whoever asks: the operation and the resource that an authorizer will be asked about.
+"""What each API needs of whoever asks: the operation and the resource that the authorizer is asked about.
 
-One table of all APIs, of Kafka's wire and of our own, by name; there is no authorizer yet. An API that names
-its resources in the request (topics, configs) is asked about each of them; the kinds are here. Until there is
-one, a test alone reads `ACCESS`: it holds that no API comes without its line.
+One table of all APIs, of Kafka's wire and of our own, by name. An API that names its resources in the request
+(topics, configs) is asked about each of them, where it is decided; the kinds are here. All others are asked
+about the cluster before they are handled (`kraftd.runtime.request_gate`).
 
 Follows: Kafka's ControllerApis for the operations, and `forwardable` in its ApiKeys.
 """
@@ -65,9 +65,13 @@ ACCESS: Final[Mapping[str, Access | None]] = {
     "DescribeEvents": _DESCRIBE,
     "DescribeNode": _DESCRIBE,
     "DescribeQuorum": _DESCRIBE,
+    "DescribeTopics": _DESCRIBE,
     "ElectLeaders": _ALTER,
+    "ExplainPartition": _DESCRIBE,
     "ListBrokers": _DESCRIBE,
     "ListPartitionReassignments": _DESCRIBE,
+    "ListPartitions": _DESCRIBE,
+    "ListTopics": _DESCRIBE,
     "RemoveRaftVoter": _ALTER,
     "ResignLeader": _ALTER,
     "UnregisterBroker": _ALTER,
@@ -79,12 +83,8 @@ ACCESS: Final[Mapping[str, Access | None]] = {
     "CreateTopics": _on(AclOperation.CREATE, AclResource.CLUSTER, AclResource.TOPIC),
     "DeleteTopics": _on(AclOperation.DELETE, AclResource.TOPIC),
     "DescribeConfigs": _on(AclOperation.DESCRIBE_CONFIGS, *_CONFIGURED),
-    "ExplainPartition": _on(AclOperation.DESCRIBE, AclResource.TOPIC),
-    "DescribeTopics": _on(AclOperation.DESCRIBE, AclResource.TOPIC),
     "IncrementalAlterConfigs": _on(AclOperation.ALTER_CONFIGS, *_CONFIGURED),
     "ListConfigs": _on(AclOperation.DESCRIBE_CONFIGS),
-    "ListPartitions": _on(AclOperation.DESCRIBE, AclResource.TOPIC),
-    "ListTopics": _on(AclOperation.DESCRIBE, AclResource.TOPIC),
     # Delegation tokens: everybody their own; those of another user, whoever may make tokens for it.
     "CreateDelegationToken": _on(AclOperation.CREATE_TOKENS, AclResource.USER),
     "ExpireDelegationToken": None,

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from kraftd.controller.authorizer import Authorizer
+from kraftd.controller.rights import Rights
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import MetadataImage
 from kraftd.protocol.principal import ANONYMOUS, Principal
@@ -84,6 +85,12 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     leaving: frozenset[NodeId] = frozenset()
     """The brokers that a plan is taking out of all they lead, though the image does not say so yet."""
 
+    @property
+    def rights(self) -> Rights:
+        """What the client may do."""
+        client = self.client
+        return Rights(self.settings.authorizer, self.image, client.principal, client.host)
+
 
 class ReadContext(msgspec.Struct, frozen=True, gc=False):
     """What a read may look at that tells of more than the image: of brokers' sessions, of our file."""
@@ -98,3 +105,10 @@ class ReadContext(msgspec.Struct, frozen=True, gc=False):
     settings: ControllerSettings = ControllerSettings()
     leaving: frozenset[NodeId] = frozenset()
     """As in `Context`, at the moment of the response."""
+    client: Client = NO_CLIENT
+
+    @property
+    def rights(self) -> Rights:
+        """What the client may do."""
+        client = self.client
+        return Rights(self.settings.authorizer, self.image, client.principal, client.host)

@@ -166,9 +166,10 @@ class QuorumController:
         self._errors_before += 1
         return failure_line(request.NAME, request, error)
 
-    def refusal(self, request: Any, error: ErrorCode) -> Any:
-        """The response to a request that was not done."""
-        return self._operations[type(request)].refuse(request, error, write_refusal(error, self._leader))
+    def refusal(self, request: Any, error: ErrorCode, text: str | None = None) -> Any:
+        """The response to a request that was not done, with this reason, or with what the error says."""
+        why = write_refusal(error, self._leader) if text is None else text
+        return self._operations[type(request)].refuse(request, error, why)
 
     def too_late(self, request: Any) -> Any:
         """The response to a request that waited for longer than makes sense to decide it."""
@@ -399,7 +400,7 @@ class QuorumController:
     ) -> Decision:
         def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
             leaving = frozenset() if self._active is None else self._active.plans.leaving
-            context = ReadContext(image, applied_offset, self.sessions, now, self._settings, leaving)
+            context = ReadContext(image, applied_offset, self.sessions, now, self._settings, leaving, client)
             return operation.read(context, asked)
 
         as_read = ReadOperation(operation.request, read, operation.refuse)

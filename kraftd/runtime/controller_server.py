@@ -18,6 +18,7 @@ import msgspec
 from kraftd.controller.activation import registration_of
 from kraftd.controller.admin_apis import READS
 from kraftd.controller.quorum_controller import QuorumController
+from kraftd.controller.rights import FORGEABLE
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.net.connection import Outbox
@@ -73,6 +74,7 @@ from kraftd.runtime.observability import ControllerLog, Logger, RaftNoticeLogger
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.registration_manager import RegistrationManager
 from kraftd.runtime.request_failures import RequestFailures
+from kraftd.runtime.request_gate import gate_of
 from kraftd.runtime.request_router import Requester, RequestRouter
 from kraftd.runtime.snapshot_check import SnapshotCheck
 from kraftd.runtime.snapshot_loader import SnapshotLoader
@@ -298,6 +300,7 @@ class ControllerServer(RaftListener, NoticeLogger):
         refuses as unknown. A broker of our own will add a handler for each topic that it has replicas of.
         """
         router, network = self.router, self.network
+        router.gate = gate_of(self.controller, self._limited_logger)
         router.add(network.handlers)
         router.add({FetchRequest: network.request_received}, topic_id=METADATA_TOPIC_ID)
         apis = self.apis.handlers
@@ -411,6 +414,7 @@ def _info_of(config: Config, directory: NodeDirectory, started_at: Now) -> NodeI
         directory_id=directory.directory_id,
         fetch_timeout_ms=config.timing.fetch_timeout_ms,
         started_at=started_at,
+        why_forgeable=None if config.settings.authorizer is None else FORGEABLE,
     )
 
 

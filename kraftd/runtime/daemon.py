@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kraftd.controller.rights import FORGEABLE
 from kraftd.errors import ConfigError
 from kraftd.net.server import Server
 from kraftd.protocol.kafka_codec import KAFKA
@@ -250,12 +251,14 @@ class Daemon:
                 text="controller.quorum.voters names the voters; controller.quorum.bootstrap.servers is for "
                 "nodes without that key",
             )
+        if config.settings.authorizer is not None:
+            self._logger.warning("not_authenticated", text=FORGEABLE)
         if not _is_loopback(config.bind.host):
             self._logger.warning(
                 "open_listener",
                 listening=str(config.bind),
                 text="whoever reaches this address may change the cluster: there is no TLS, no "
-                "authentication and no authorizer; keep it in a private network",
+                "authentication, and so nothing that an authorizer could go by; keep it in a private network",
             )
         http = config.http
         self._logger.info(

@@ -46,6 +46,8 @@ class NodeInfo(msgspec.Struct, frozen=True):
     directory_id: Uuid
     fetch_timeout_ms: int
     started_at: Now
+    why_forgeable: str | None = None
+    """How its authorizer can be got around; None if there is none."""
 
 
 class NodeStatus:
@@ -124,6 +126,7 @@ class NodeStatus:
             snapshot_age_ms=self._snapshot_age_ms(now),
             snapshot_loaded_percent=self._applier.loaded_percent,
             why_no_snapshot=brief(self._snapshotter.why_none, limits.WORDS_BYTES_MAX) or None,
+            why_forgeable=self._info.why_forgeable,
         )
 
     def health_input(self, now: Now) -> HealthInput:

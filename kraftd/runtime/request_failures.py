@@ -53,16 +53,19 @@ class RequestFailures:
             raise error
         self._log(self._controller.request_failed(request.message, error))
         try:
-            response = self._response(request.message)
+            response = refusal_of(self._controller, request.message, ErrorCode.UNKNOWN_SERVER_ERROR)
         except Exception as again:  # noqa: BLE001 - the very refusal is broken: then its connection ends
             self._log(self._controller.request_failed(request.message, again))
             response = None
         requester.give_up(request.api_version, request.correlation_id, response)
 
-    def _response(self, message: Any) -> Any:
-        """The response that says so: as the controller refuses, or with the error code of the response."""
-        if type(message) in self._controller.requests:
-            return self._controller.refusal(message, ErrorCode.UNKNOWN_SERVER_ERROR)
-        response = (KAFKA.apis.get(message.API_KEY) or MSGPACK.apis[message.API_KEY]).response
-        told = {"error_message": _TEXT} if "error_message" in response.__struct_fields__ else {}
-        return response(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, **told)
+
+def refusal_of(controller: QuorumController, message: Any, error: ErrorCode, text: str | None = None) -> Any:
+    """The response that says why a request was not handled: as the controller refuses, or with the error code
+    of the response.
+    """
+    if type(message) in controller.requests:
+        return controller.refusal(message, error, text)
+    response = (KAFKA.apis.get(message.API_KEY) or MSGPACK.apis[message.API_KEY]).response
+    told = {"error_message": text or _TEXT} if "error_message" in response.__struct_fields__ else {}
+    return response(error_code=error, **told)

@@ -57,6 +57,9 @@ class Requester(Protocol):
 ApiHandler: TypeAlias = Callable[[Requester, Request], None]
 """Answers a request with `requester.reply`, now or later."""
 
+Gate: TypeAlias = Callable[[Requester, Request], Any]
+"""The response to a request that its sender has no right to; None for any other."""
+
 FailureHandler: TypeAlias = Callable[[Requester, Request, Exception], None]
 """Settles a request whose handler raised, or raises it again."""
 
@@ -80,6 +83,8 @@ class RequestRouter(RequestHandler):
     def __init__(self) -> None:
         self.failed: FailureHandler = raise_again
         """What settles the requests whose handlers raise. Set before the server accepts connections."""
+        self.gate: Gate | None = None
+        """What refuses requests that their sender has no right to. Set as early."""
         self._handlers: dict[tuple[type[Any], Uuid | None], ApiHandler] = {}
         """By type of request and topic; the topic is None for any."""
         self._when_closed: list[Callable[[InboundConnection], None]] = []
@@ -104,6 +109,9 @@ class RequestRouter(RequestHandler):
             connection.reject(f"{request.message.NAME} after the handshake")
             return
         try:
+            if self.gate is not None and (refusal := self.gate(connection, request)) is not None:
+                connection.reply(request.api_version, request.correlation_id, refusal)
+                return
             handler(connection, request)
         except Exception as error:  # noqa: BLE001 - the one boundary of all handlers (D-14)
             self.failed(connection, request, error)
@@ -114,6 +122,9 @@ class RequestRouter(RequestHandler):
         if handler is None:
             raise InvariantError(f"{request.message.NAME} has no handler")
         try:
+            if self.gate is not None and (refusal := self.gate(client, request)) is not None:
+                client.reply(request.api_version, request.correlation_id, refusal)
+                return
             handler(client, request)
         except Exception as error:  # noqa: BLE001 - the one boundary of all handlers (D-14)
             self.failed(client, request, error)

@@ -1,4 +1,5 @@
-"""ACLs by Kafka's own tool, through a broker with Kafka's authorizer: made, listed, kept to and removed.
+"""ACLs by Kafka's own tool, through a broker with Kafka's authorizer: made, listed, kept to and removed. The
+broker keeps to them where it serves a client itself, the controller where the broker forwards.
 
 On a controller and a broker of their own, with an authorizer each. Nobody is authenticated here, so everybody
 is User:ANONYMOUS, and may do what no ACL speaks of.
@@ -8,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 
-from tests.brokers.clients import create_topic, produce, producer, wait_until
+from tests.brokers.clients import admin, create_topic, error_of, produce, producer, wait_until
 from tests.brokers.cluster import BrokerCluster, BrokerSpec
 from tests.brokers.conftest import CONTROLLER_SETTINGS
 from tests.brokers.quorums import wait_leader
@@ -70,6 +72,10 @@ def test_acls_are_made_listed_kept_to_and_removed_by_kafkas_tool(
     controller = f"127.0.0.1:{next(iter(cluster.quorum)).port}"
     asked_directly = acls("--list", at=("--bootstrap-controller", controller))
     assert sorted(asked_directly.split()) == sorted(listed.split())
+
+    acls("--add", "--deny-principal", "User:ANONYMOUS", "--operation", "Alter", "--topic", "free")
+    grown = admin(cluster).create_partitions([NewPartitions("free", 2)])["free"]
+    assert error_of(grown) == "TOPIC_AUTHORIZATION_FAILED", "the controller refuses what a broker forwards"
 
     acls("--remove", "--force", *denies)
     wait_until(

@@ -45,7 +45,7 @@ def register(leader: Node, cluster_id: str) -> None:
 
 @pytest.mark.process
 def test_what_an_admin_client_asks_of_controllers(kafka: Kafka, tmp_path: Path) -> None:
-    settings = {"authorizer.class.name": STANDARD_AUTHORIZER}
+    settings = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
     with Cluster(tmp_path / "cluster", 3, settings=settings) as cluster:
         leader = cluster.wait_leader()
         for first in (leader, next(node for node in cluster if node is not leader)):

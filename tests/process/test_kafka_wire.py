@@ -218,7 +218,7 @@ def test_a_controller_does_not_describe_brokers(
 
 
 def test_a_listener_that_others_can_reach_is_told_at_the_start(start: Callable[..., Cluster]) -> None:
-    """There is no authorizer yet: whoever reaches it may change the cluster."""
+    """Nobody is authenticated: whoever reaches it may change the cluster."""
     node = next(iter(start(1, settings={"listeners": "CONTROLLER://0.0.0.0:0"})))
     assert "private network" in node.wait_for("open_listener")["text"]
     node = start(1).wait_leader()

@@ -33,6 +33,7 @@ from kraftd.controller.partitions.partition_rules import has_elr
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, quoted
 from kraftd.errors import ErrorCode
+from kraftd.metadata.acl_kinds import AclOperation
 from kraftd.metadata.config_schema import (
     MIN_IN_SYNC_REPLICAS,
     ConfigOperation,
@@ -152,6 +153,7 @@ def _decide(
             if (kind, name) in repeated:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Each resource may appear only once.")
             rules = rules_of(kind)
+            context.rights.check_config(AclOperation.ALTER_CONFIGS, kind, name)
             if is_too_long(name):
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"The name {quoted(name)} is too long.")
             rules.check_name(name)

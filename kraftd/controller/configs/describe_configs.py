@@ -22,7 +22,9 @@ from kraftd.controller.context import ControllerSettings
 from kraftd.controller.operations import SessionReadOperation
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, PageRoom, entry_bytes
+from kraftd.controller.rights import Rights
 from kraftd.errors import ErrorCode
+from kraftd.metadata.acl_kinds import AclOperation
 from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
     ConfigKey,
@@ -93,9 +95,12 @@ class _View(NamedTuple):
 
 
 def describe_configs(
-    image: MetadataImage, request: DescribeConfigsRequest, settings: ControllerSettings = _NO_FILE
+    image: MetadataImage,
+    request: DescribeConfigsRequest,
+    settings: ControllerSettings = _NO_FILE,
+    rights: Rights | None = None,
 ) -> DescribeConfigsResponse:
-    """The configs of the resources asked for.
+    """The configs of the resources asked for, and which of these whoever asks may read.
 
     Where they are more than one response holds, the resource at which that shows and those after it are
     refused: Kafka's schema has no cursor, and no client of Kafka would see that something is missing.
@@ -104,7 +109,15 @@ def describe_configs(
     room = PageRoom(is_full=not outcomes.holds_all)
     return DescribeConfigsResponse(
         results=tuple(
-            _describe(image, settings, resource, outcomes, room, with_synonyms=request.include_synonyms)
+            _describe(
+                image,
+                settings,
+                resource,
+                outcomes,
+                room,
+                rights,
+                with_synonyms=request.include_synonyms,
+            )
             for resource in request.resources[: outcomes.count]
         )
     )
@@ -116,6 +129,7 @@ def _describe(
     resource: DescribeConfigsRequestDescribeConfigsResource,
     outcomes: OutcomeRoom,
     room: PageRoom,
+    rights: Rights | None,
     *,
     with_synonyms: bool,
 ) -> DescribeConfigsResponseDescribeConfigsResult:
@@ -125,6 +139,8 @@ def _describe(
     try:
         if room.is_full:
             raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MUCH)
+        if rights is not None:
+            rights.check_config(AclOperation.DESCRIBE_CONFIGS, kind, name)
         check_resource(image, kind, name)
         asked = resource.configuration_keys
         if asked is not None and not room.count_names(len(asked)):
@@ -267,6 +283,6 @@ def refuse(request: DescribeConfigsRequest, error: ErrorCode, text: str) -> Desc
 
 DESCRIBE_CONFIGS = SessionReadOperation(
     DescribeConfigsRequest,
-    lambda context, request: describe_configs(context.image, request, context.settings),
+    lambda context, request: describe_configs(context.image, request, context.settings, context.rights),
     refuse,
 )

@@ -24,6 +24,7 @@ from kraftd.controller.topics.new_partitions import (
     none_active,
 )
 from kraftd.errors import ErrorCode
+from kraftd.metadata.acl_kinds import AclOperation, AclResource
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
@@ -55,6 +56,7 @@ def create_partitions(
         try:
             if times[topic.name] > 1:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Each topic may appear only once.")
+            context.rights.check(AclOperation.ALTER, AclResource.TOPIC, topic.name)
             missing = _missing(context, topic)
             if len(records) + missing > OPERATION_RECORDS_MAX:
                 return [], refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)

@@ -29,6 +29,7 @@ from kraftd.controller.topics.new_partitions import (
 )
 from kraftd.controller.topics.topic_ids import new_topic_id
 from kraftd.errors import ErrorCode
+from kraftd.metadata.acl_kinds import AclOperation, AclResource
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
@@ -60,11 +61,15 @@ def create_topics(
     if wanted > OPERATION_RECORDS_MAX:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     creation = _Creation(context)
+    rights = context.rights
+    may_create_all = rights.has(AclOperation.CREATE, AclResource.CLUSTER)
     results = []
     for topic in {each.name: each for each in request.topics}.values():
         try:
             if times[topic.name] > 1:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Each topic may appear only once.")
+            if not may_create_all and topic.name != METADATA_TOPIC:
+                rights.check(AclOperation.CREATE, AclResource.TOPIC, topic.name)
             results.append(creation.create(topic))
         except RefusedError as refused:
             results.append(_failure(topic.name, refused.code, outcomes.text(str(refused))))
@@ -112,6 +117,13 @@ class _Creation:
         self.records += [
             self._partitions.record(topic_id, number, replicas) for number, replicas in enumerate(assignments)
         ]
+        if not self._context.rights.has(AclOperation.DESCRIBE_CONFIGS, AclResource.TOPIC, topic.name):
+            return CreateTopicsResponseCreatableTopicResult(
+                name=topic.name,
+                topic_id=topic_id,
+                error_message=None,
+                topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
         told = self._told(self._brokers.topic_configs(configs.values))
         return CreateTopicsResponseCreatableTopicResult(
             name=topic.name,

@@ -3,6 +3,10 @@
 Up to version 5 a request names topics by name; since 6 each by either. One that is named twice is not
 removed, whichever way it is named. All topics of a request are removed together.
 
+Who may not delete a topic is told its name only if he named it, or may describe it: what is named by its id
+and may not be described comes back without a name. An unknown name is told to be unknown to none but those
+who might describe it.
+
 Follows: deleteTopics of Kafka's ControllerApis and ReplicationControlManager.
 Differs: outcomes come in the order of the request; Kafka shuffles them, lest their places tell which topics
 somebody may not see.
@@ -15,7 +19,9 @@ from kraftd.controller.context import Context
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, quoted
+from kraftd.controller.rights import Rights
 from kraftd.errors import ErrorCode
+from kraftd.metadata.acl_kinds import AclOperation, AclResource
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.parts.topics.image import TopicsImage
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
@@ -30,6 +36,7 @@ from kraftd.types import ZERO_UUID, Uuid, uuid_text
 _Named: TypeAlias = tuple[str | None, Uuid]
 """How a request names a topic: by its name and no id, or by None and its id."""
 
+_MAY_NOT: Final = "No ACL allows to delete it."
 _TOO_MANY_TOPICS: Final = f"Not appended: more than {OPERATION_RECORDS_MAX} topics in one request. Split it."
 
 
@@ -42,10 +49,17 @@ def delete_topics(
     if len(named) > OPERATION_RECORDS_MAX or not outcomes.holds_all:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_TOPICS)
     topics = context.image[TOPICS]
+    rights = context.rights
+    may_delete_all = rights.has(AclOperation.DELETE, AclResource.CLUSTER)
     records = []
     results = []
     for each in named:
         if _is_told_by_its_name(topics, each, named):
+            continue
+        denied = None if may_delete_all or named[each] > 1 else _denied(rights, topics, each)
+        if denied is not None:
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            results.append(_result(denied, error, outcomes.text(_MAY_NOT)))
             continue
         try:
             topic = _find(topics, each, named)
@@ -73,6 +87,24 @@ def _named(request: DeleteTopicsRequest) -> list[_Named]:
 
 def _outcomes(named: Counter[_Named]) -> OutcomeRoom:
     return OutcomeRoom([name or "" for name, _ in named])
+
+
+def _denied(rights: Rights, topics: TopicsImage, each: _Named) -> _Named | None:
+    """How a topic is named to a client that may not delete it; None if it may, or if there is none."""
+    name, topic_id = each
+    if (name is None) == (topic_id == ZERO_UUID):
+        return None
+    if name is not None:
+        if not rights.has(AclOperation.DESCRIBE, AclResource.TOPIC, name):
+            return each
+        is_there = topics.id_of(name) is not None
+        may_delete = not is_there or rights.has(AclOperation.DELETE, AclResource.TOPIC, name)
+        return None if may_delete else each
+    topic = topics.get(topic_id)
+    if topic is None or rights.has(AclOperation.DELETE, AclResource.TOPIC, topic.name):
+        return None
+    may_describe = rights.has(AclOperation.DESCRIBE, AclResource.TOPIC, topic.name)
+    return (topic.name if may_describe else None), topic_id
 
 
 def _find(topics: TopicsImage, each: _Named, named: Counter[_Named]) -> TopicRecord:

@@ -127,4 +127,6 @@ class DescribeNodeResponse(Struct, frozen=True, gc=False):
     """How much of the snapshot that is being loaded is restored; 100 while none is. (int8)"""
     why_no_snapshot: str | None = None
     """Why it has no snapshot, or writes none although one is due; null if neither is so. (string)"""
+    why_forgeable: str | None = None
+    """How its authorizer can be got around; null if it cannot, or if there is none. (string)"""
     unknown_tags: UnknownTags = ()

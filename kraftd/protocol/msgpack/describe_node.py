@@ -105,6 +105,7 @@ _DescribeNodeResponseV0: TypeAlias = tuple[
     Int64,
     Int8,
     str | None,
+    str | None,
     Tags,
 ]
 
@@ -150,6 +151,7 @@ def _build_describe_node_response_v0(wire: _DescribeNodeResponseV0) -> DescribeN
         snapshot_age_ms,
         snapshot_loaded_percent,
         why_no_snapshot,
+        why_forgeable,
         tags,
     ) = wire
     return DescribeNodeResponse(
@@ -192,6 +194,7 @@ def _build_describe_node_response_v0(wire: _DescribeNodeResponseV0) -> DescribeN
         snapshot_age_ms=snapshot_age_ms,
         snapshot_loaded_percent=snapshot_loaded_percent,
         why_no_snapshot=why_no_snapshot,
+        why_forgeable=why_forgeable,
         unknown_tags=kept(tags) if tags else (),
     )
 
@@ -237,6 +240,7 @@ def _pack_describe_node_response_v0(value: DescribeNodeResponse) -> tuple[object
         value.snapshot_age_ms,
         value.snapshot_loaded_percent,
         value.why_no_snapshot,
+        value.why_forgeable,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 

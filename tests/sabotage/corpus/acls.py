@@ -104,4 +104,70 @@ ACLS = (
         "test_authorizer.py::test_a_decision_is_that_of_the_rules",
         ("metadata.indexed_acls:IndexedAcls.remove", "if acl.id != key", ""),
     ),
+    of_acls(
+        "created-without-a-right",
+        "Whoever reaches a broker creates topics, whatever the ACLs say: brokers leave that to the controller.",
+        "test_rights.py::test_topics_are_created_by_who_may_create_them_or_all",
+        ("controller.topics.creating:create_topics", "if not may_create_all and", "if False and"),
+    ),
+    of_acls(
+        "deleted-without-a-right",
+        "Who may describe a topic may delete it, too.",
+        "test_rights.py::test_topics_are_deleted_by_who_may_delete_them_or_all",
+        (
+            "controller.topics.deleting:_denied",
+            "may_delete = not is_there or rights.has(AclOperation.DELETE, AclResource.TOPIC, name)",
+            "may_delete = True",
+        ),
+    ),
+    of_acls(
+        "name-told-by-an-id",
+        "Who may not describe a topic learns its name by its id.",
+        "test_rights.py::test_the_name_of_a_topic_is_told_to_who_may_describe_it",
+        (
+            "controller.topics.deleting:_denied",
+            "return (topic.name if may_describe else None), topic_id",
+            "return topic.name, topic_id",
+        ),
+    ),
+    of_acls(
+        "configs-of-others",
+        "Who may alter the configs of a topic may alter those of every topic and broker.",
+        "test_rights.py::test_one_resource_without_a_right_costs_no_other",
+        (
+            "controller.configs.configuration_control:_decide",
+            "context.rights.check_config(AclOperation.ALTER_CONFIGS, kind, name)",
+            "pass",
+        ),
+    ),
+    mutant(
+        "envelope-of-anybody",
+        "D-14",
+        "A request inside an Envelope is done without a look at its principal.",
+        "tests",
+        (
+            "kraftd.runtime.request_router:RequestRouter.request_forwarded",
+            "(refusal := self.gate(client, request)) is not None",
+            "False",
+        ),
+        where=(
+            "tests/unit/runtime/test_request_gate.py::"
+            "test_an_envelope_needs_the_right_of_a_node_and_what_is_inside_that_of_its_principal",
+        ),
+    ),
+    mutant(
+        "voters-need-a-right",
+        "D-37",
+        "Voters need CLUSTER_ACTION to fetch: without an ACL nobody follows, and so no ACL can be made.",
+        "tests",
+        (
+            "kraftd.runtime.request_gate:RequestGate._is_of_the_quorum",
+            "return is_voter or",
+            "return",
+        ),
+        where=(
+            "tests/unit/runtime/test_request_gate.py::"
+            "test_the_quorums_own_requests_of_voters_are_let_through_and_all_where_nobody_leads",
+        ),
+    ),
 )

@@ -29,6 +29,7 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/controller_registration.py": "registers controllers",
     "kraftd/controller/feature_control.py": "changes levels that every broker and controller must support",
     "kraftd/controller/producer_ids.py": "gives brokers blocks of producer ids",
+    "kraftd/controller/rights.py": "asks the authorizer with the access control entries",
     "kraftd/controller/timers.py": "fences brokers that are silent",
     "kraftd/controller/configs": "what may be set depends on features, topics and what is set",
     "kraftd/controller/topics": "decides about topics, by brokers, features and configs",
