@@ -33,7 +33,7 @@ class Session(msgspec.Struct):
     registered_offset: Offset
     """A broker that has read the log up to here has seen its registration."""
     contact_ms: int
-    """When its last heartbeat arrived; NO_CONTACT_MS once the session is over."""
+    """When its last heartbeat arrived; NO_CONTACT_MS before the first, and once the session is over."""
     metadata_offset: Offset = -1
     """The newest offset that it said it has read; -1 before it said any."""
     shutdown_offset: Offset = -1
@@ -119,13 +119,16 @@ class BrokerSessions:
         session.contact_ms = now_ms
         session.metadata_offset = max(session.metadata_offset, metadata_offset)
 
-    def registered(self, broker_id: NodeId, broker_epoch: int, offset: Offset, now_ms: int) -> None:
-        """Note a registration whose record has this offset: a new incarnation, or more of the same one."""
+    def registered(self, broker_id: NodeId, broker_epoch: int, offset: Offset) -> None:
+        """Note a registration whose record has this offset: a new incarnation, or more of the same one.
+
+        It begins no session: who is killed between this and its first heartbeat can start again at once.
+        """
         known = self.get(broker_id, broker_epoch)
-        session = Session(broker_epoch, offset, now_ms)
-        if known is not None:
-            session.metadata_offset, session.shutdown_offset = known.metadata_offset, known.shutdown_offset
-        self._sessions[broker_id] = session
+        if known is None:
+            self._sessions[broker_id] = Session(broker_epoch, offset, NO_CONTACT_MS)
+        else:
+            self._sessions[broker_id] = replace(known, registered_offset=offset)
 
     def unregistered(self, broker_id: NodeId) -> None:
         """Forget a broker that is not registered any more."""

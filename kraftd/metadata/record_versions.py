@@ -21,6 +21,7 @@ from kraftd.records.frame import AnyRecord, RawRecord, encode_record, record_nam
 from kraftd.records.messages import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
     EndTransactionRecord,
     NoOpRecord,
     Record,
@@ -50,6 +51,8 @@ def newest_versions(level: int) -> Mapping[type[Record], int]:
 def encode_allowed(record: AnyRecord, level: int) -> bytes:
     """A record as the value of a log record, in the newest version that a level allows.
 
+    A change of a broker's registration is in the oldest version that can say it, as Kafka writes it.
+
     Raises:
         InvariantError: The level allows no such record: whoever decided on it did not ask.
         UnencodableError: The record says what that version cannot.
@@ -58,4 +61,14 @@ def encode_allowed(record: AnyRecord, level: int) -> bytes:
     if version is None:
         name = record_name(record.api_key) if isinstance(record, RawRecord) else record.NAME
         raise InvariantError(f"no {name} may be written at metadata.version {metadata_version_name(level)}")
+    if type(record) is BrokerRegistrationChangeRecord:
+        version = min(version, _version_that_says(record))
     return encode_record(record, version)
+
+
+def _version_that_says(record: BrokerRegistrationChangeRecord) -> int:
+    if record.cordoned_log_dirs is not None:
+        return 3
+    if record.log_dirs:
+        return 2
+    return 1 if record.in_controlled_shutdown else 0

@@ -155,9 +155,10 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decided:
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return _stale(context, request, broker)
     state, becomes = state_of(broker), next_state(context, broker, request)
-    stages = [*_directory_stages(context, broker, request)]
+    stages = [*_lost_directories(context, broker, request)]
     if becomes is not state:
         stages += _STAGES[becomes](broker)
+    stages += _cordoned_directories(context, broker, request)
     response = BrokerHeartbeatResponse(
         is_caught_up=is_caught_up(context, broker, request),
         is_fenced=becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
@@ -261,33 +262,37 @@ _STAGES: Final[Mapping[BrokerState, Callable[[RegisterBrokerRecord], Sequence[St
 }
 
 
-def _directory_stages(
+def _lost_directories(
     context: Context, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest
 ) -> Sequence[Stage]:
-    """What it means that a broker tells of other directories."""
-    stages = []
-    level = context.image.metadata_version
-    lost = newly_offline(broker, request.offline_log_dirs) if level >= DIRECTORIES_SINCE else ()
+    """What it means that a broker tells of fewer directories."""
+    if context.image.metadata_version < DIRECTORIES_SINCE:
+        return ()
+    lost = newly_offline(broker, request.offline_log_dirs)
     left = tuple(directory for directory in broker.log_dirs if directory not in lost)
-    if lost and left:
-        record = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, log_dirs=left)
-        stages.append(
-            Stage(
-                "directory_lost",
-                {**_who(broker), "directories": [uuid_text(directory) for directory in lost]},
-                changes=directories_lost(broker.broker_id, lost),
-                last=lambda _context, _offset: (record,),
-            )
-        )
+    if not lost or not left:
+        return ()
+    record = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, log_dirs=left)
+    told = {**_who(broker), "directories": [uuid_text(directory) for directory in lost]}
+    changes = directories_lost(broker.broker_id, lost)
+    return (Stage("directory_lost", told, changes=changes, last=lambda _context, _offset: (record,)),)
+
+
+def _cordoned_directories(
+    context: Context, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest
+) -> Sequence[Stage]:
+    """What it means that a broker tells which directories get no new replicas."""
     cordoned = request.cordoned_log_dirs
-    if level >= CORDONED_LOG_DIRS_SINCE and cordoned is not None and is_cordoned_anew(broker, cordoned):
-        change = BrokerRegistrationChangeRecord(
-            broker.broker_id, broker.broker_epoch, cordoned_log_dirs=cordoned
-        )
-        told = {**_who(broker), "directories": [uuid_text(directory) for directory in cordoned]}
-        is_news = bool(cordoned or broker.cordoned_log_dirs)  # every start says it, and nearly all say "none"
-        stages.append(Stage("directories_cordoned" if is_news else "", told, first=(change,)))
-    return stages
+    if context.image.metadata_version < CORDONED_LOG_DIRS_SINCE or cordoned is None:
+        return ()
+    if not is_cordoned_anew(broker, cordoned):
+        return ()
+    change = BrokerRegistrationChangeRecord(
+        broker.broker_id, broker.broker_epoch, cordoned_log_dirs=cordoned
+    )
+    told = {**_who(broker), "directories": [uuid_text(directory) for directory in cordoned]}
+    is_news = bool(cordoned or broker.cordoned_log_dirs)  # every start says it, and nearly all say "none"
+    return (Stage("directories_cordoned" if is_news else "", told, first=(change,)),)
 
 
 def _when_appended(

@@ -175,8 +175,8 @@ def _amendment(
     )
     fields = {"broker": known.broker_id, "epoch": known.broker_epoch, "host": context.client.host}
 
-    def when_appended(sessions: BrokerSessions, end_offset: Offset, now_ms: int) -> None:
-        sessions.registered(known.broker_id, known.broker_epoch, end_offset - 1, now_ms)
+    def when_appended(sessions: BrokerSessions, end_offset: Offset, _now_ms: int) -> None:
+        sessions.registered(known.broker_id, known.broker_epoch, end_offset - 1)
 
     return StagedPlan(
         known.broker_id,
@@ -225,10 +225,10 @@ class RegistrationPlan(Plan):
             return refuse(self._request, *self._complaint)
         return BrokerRegistrationResponse(broker_epoch=self._epoch)
 
-    def appended(self, sessions: BrokerSessions, end_offset: Offset, now_ms: int) -> None:
-        """Begin its session."""
+    def appended(self, sessions: BrokerSessions, end_offset: Offset, _now_ms: int) -> None:
+        """Note where it is in the log; its session begins with its first heartbeat."""
         if self._complaint is None:
-            sessions.registered(self._request.broker_id, self._epoch, end_offset - 1, now_ms)
+            sessions.registered(self._request.broker_id, self._epoch, end_offset - 1)
 
     def lines(self) -> Sequence[LogLine]:
         """That it is registered, and what its former incarnation leaves behind."""

@@ -70,7 +70,8 @@ def test_a_session_that_is_over_or_of_another_start_is_none():
     image = image_of(broker(1), broker(2))
     sessions = sessions_of(image)
     sessions.over(1, 101)
-    sessions.registered(2, 999, 60, 1_200)
+    sessions.registered(2, 999, 60)
+    sessions.heard(2, 999, -1, 1_200)
     assert [each.last_contact_ms for each in listed(image, sessions, 2_000).brokers] == [-1, -1]
 
 

@@ -175,6 +175,15 @@ def test_replicas_in_a_directory_that_failed_leave_the_isr_and_the_others_stay(w
     assert world.log[at:] == []
 
 
+def test_cordoned_directories_are_written_after_what_else_changes(world):
+    world.register(5)
+    at = len(world.log)
+    world.beat(5, cordoned_log_dirs=(directory(5),))
+    changes = [record for record in world.log[at:] if isinstance(record, BrokerRegistrationChangeRecord)]
+    assert [change.fenced for change in changes] == [-1, 0]
+    assert [change.cordoned_log_dirs for change in changes] == [None, (directory(5),)]
+
+
 def test_cordoned_directories_are_written_when_they_change(world):
     world.up(5)
     world.beat(5, cordoned_log_dirs=())

@@ -162,6 +162,23 @@ def test_a_broker_that_was_killed_comes_back_once_its_session_is_over(world):
     assert world.broker(5).fenced
 
 
+def test_a_broker_that_sent_no_heartbeat_yet_comes_back_at_once(world):
+    world.register(5)
+    world.register(5, start=2)
+    assert world.register(5, start=3).error_code == ErrorCode.NONE
+    world.beat(5)
+    assert world.register(5, start=4).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_more_of_the_same_start_keeps_its_session_as_it_is(world):
+    world.up(5)
+    world.wait(SESSION_MS - 1)
+    assert world.register(5).error_code == ErrorCode.NONE
+    assert world.register(5, start=2).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    world.now_ms += 1
+    assert world.register(5, start=2).error_code == ErrorCode.NONE
+
+
 def test_a_broker_comes_back_at_once_after_a_clean_shutdown(world):
     world.up(5)
     assert world.beat(5, stop=True).should_shut_down

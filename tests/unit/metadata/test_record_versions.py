@@ -7,9 +7,10 @@ import pytest
 from kraftd.errors import InvariantError, UnencodableError
 from kraftd.metadata.feature_levels import METADATA_VERSION, SUPPORTED
 from kraftd.metadata.record_versions import SINCE, encode_allowed, newest_versions
-from kraftd.records.frame import RawRecord, read_frame
+from kraftd.records.frame import RawRecord, decode_record, read_frame
 from kraftd.records.messages import (
     BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
     NoOpRecord,
@@ -46,6 +47,23 @@ def test_every_kind_and_every_version_has_its_level():
 )
 def test_the_newest_version_that_the_level_allows_is_written(record, versions):
     assert {level: version_of(record, level) for level in versions} == versions
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ({"fenced": 1}, 0),
+        ({"fenced": -1}, 0),
+        ({"in_controlled_shutdown": 1}, 1),
+        ({"log_dirs": (bytes(15) + b"d",)}, 2),
+        ({"cordoned_log_dirs": ()}, 3),
+        ({"log_dirs": (bytes(15) + b"d",), "cordoned_log_dirs": ()}, 3),
+    ],
+)
+def test_a_change_of_a_registration_is_in_the_oldest_version_that_can_say_it(said, version):
+    record = BrokerRegistrationChangeRecord(1, 2, **said)
+    assert version_of(record, MINE.max_level) == version
+    assert decode_record(encode_allowed(record, MINE.max_level)) == record
 
 
 @pytest.mark.parametrize(

@@ -360,7 +360,8 @@ def test_a_heartbeat_that_waits_keeps_the_session_alive_and_a_late_one_does_noth
     """KAFKA-17793: while the controller is busy, nobody is fenced for what waits in its queue."""
     made, _, connection = apis(BROKER_HEARTBEAT, TOY_WRITE)
     sessions, clock = made._controller.sessions, SlowClock()
-    sessions.registered(5, 40, 40, 0)
+    sessions.registered(5, 40, 40)
+    sessions.heard(5, 40, -1, 0)
     made._clock_ns = clock
     clock.took_ms = 20
     heartbeat = BrokerHeartbeatRequest(broker_id=5, broker_epoch=40, current_metadata_offset=41)
