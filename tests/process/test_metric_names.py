@@ -1,4 +1,4 @@
-"""The names of metrics: every one of Kafka's controller is told, and dashboard and alerts use none that is not.
+"""The names of metrics: all of Kafka's controller are told, and dashboard and alerts use none that is not.
 
 What a node exports is read from three daemons with brokers, so that every sample that has labels is there.
 """
