@@ -35,6 +35,7 @@ Where things happen:
     what becomes of a broker is decided    controller/brokers/registration.py, heartbeats.py
     a silent broker is fenced              controller/timers.py
     a partition's leader is elected        controller/partitions/election.py
+    such an election is counted            metadata/parts/topics/leader_elections.py
     replicas are moved                     controller/partitions/reassignment.py
     a topic is created                     controller/topics/creating.py
     a change of configs is decided         controller/configs/configuration_control.py

@@ -24,5 +24,5 @@ A module imports from its own line and from those below it:
     sessions  statistics                   when brokers were heard of; how long events wait and take
     refused  response_room                 why one entry fails; how much fits into a response
     java_hash_map  ip_addresses            in which order Kafka decides entries; what is an address
-    cluster_summary                        numbers of brokers, topics and partitions
+    cluster_summary  election_counts       numbers of brokers, topics and partitions; elections seen
 """

@@ -41,6 +41,7 @@ from kraftd.controller.decisions import (
     read_refusal,
     write_refusal,
 )
+from kraftd.controller.election_counts import SeenElections
 from kraftd.controller.event_queue import EventClass
 from kraftd.controller.failures import failure_line
 from kraftd.controller.operations import Operation, ReadOperation, SessionReadOperation, WriteOperation
@@ -51,6 +52,7 @@ from kraftd.errors import ErrorCode, InvariantError
 from kraftd.metadata.feature_levels import NO_OP_SINCE
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.parts.controllers import ControllerRegistration
+from kraftd.metadata.parts.topics.leader_elections import Election
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
 from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch
@@ -104,6 +106,7 @@ class QuorumController:
         self.new_active_controllers = 0
         """How often a controller became the active one, as this node knows (Kafka's
         NewActiveControllersCount)."""
+        self._elections = SeenElections()
         self.sessions = BrokerSessions(settings.broker_session_timeout_ms)
         """What the active controller knows of brokers beside the log; empty on all others."""
         self._operations = {each.request: each for each in operations}
@@ -196,6 +199,11 @@ class QuorumController:
         return self._errors_before + (self._active.errors if self._active is not None else 0)
 
     @property
+    def leader_elections(self) -> Mapping[Election, int]:
+        """The elections of partition leaders since `caught_up`, by kind and reason."""
+        return self._elections.counts(self._image)
+
+    @property
     def alarms(self) -> Sequence[str]:
         """What the active controller could not do, and tries again (D-35)."""
         return self._active.timers.alarms if self._active is not None else ()
@@ -255,9 +263,14 @@ class QuorumController:
         """
         return ImageRestore(at, self._restored)
 
+    def caught_up(self) -> None:
+        """Note that from now on what is applied is news: elections are counted."""
+        self._elections.begin(self._image)
+
     def _restored(self, image: MetadataImage, at: OffsetAndEpoch) -> None:
         if self._active is not None:
             raise InvariantError(f"the active controller is to load the snapshot at {at.offset} (LSN-16)")
+        self._elections.replaced(self._image, image)
         self._image, self._applied_offset = image, at.offset
 
     def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:

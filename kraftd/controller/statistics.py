@@ -49,11 +49,13 @@ class SlowEvent(msgspec.Struct, frozen=True):
 class EventStatistics:
     """Queue time and processing time per kind of event. One owner, mutable."""
 
-    __slots__ = ("_floor_us", "_kinds", "count", "slowest")
+    __slots__ = ("_floor_us", "_kinds", "busy_us", "count", "slowest")
 
     def __init__(self) -> None:
         self.count = 0
         """All events so far."""
+        self.busy_us = 0
+        """What handling them took, in microseconds."""
         self.slowest: list[SlowEvent] = []
         """The slowest single events so far, the slowest first."""
         self._floor_us = 0
@@ -63,6 +65,7 @@ class EventStatistics:
     def observe(self, kind: str, queue_us: int, processing_us: int, at_ms: int) -> None:
         """Count one event: how long it waited and handling it took, in microseconds, and when that was."""
         self.count += 1
+        self.busy_us += processing_us
         if queue_us + processing_us > self._floor_us:
             self._note(SlowEvent(kind, queue_us, processing_us, at_ms))
         pair = self._kinds.get(kind)
@@ -83,6 +86,14 @@ class EventStatistics:
             for kind, (queue, processing) in sorted(self._kinds.items())
         )
 
+    def overall(self) -> tuple[Distribution, Distribution]:
+        """The distribution of queue time and of processing time of all events."""
+        queue, processing = _Histogram(), _Histogram()
+        for one_queue, one_processing in self._kinds.values():
+            queue.add_all(one_queue)
+            processing.add_all(one_processing)
+        return queue.distribution(), processing.distribution()
+
 
 class _Histogram:
     __slots__ = ("buckets", "count", "max_us", "total_us")
@@ -100,6 +111,12 @@ class _Histogram:
             self.max_us = value_us
         bits = value_us.bit_length()
         self.buckets[bits if bits < _BUCKETS else -1] += 1
+
+    def add_all(self, other: "_Histogram") -> None:
+        self.count += other.count
+        self.total_us += other.total_us
+        self.max_us = max(self.max_us, other.max_us)
+        self.buckets = [mine + its for mine, its in zip(self.buckets, other.buckets, strict=True)]
 
     def distribution(self) -> Distribution:
         return Distribution(self.total_us, self.max_us, self._percentile(50), self._percentile(99))

@@ -26,5 +26,6 @@ its own line and from those below it:
     config  file_limits  worker       Kafka's properties; how many connections; a thread for the disk
     config_values                     how the values of a configuration are written
     raft_metrics  controller_metrics  what is measured of the quorum; of brokers and topics
-    health_checks  sample             is the process alive, and of use; a number of the Prometheus page
+    health_checks                     is the process alive, and of use
+    idle_ratio  sample                a share of time; a number of the Prometheus page
 """

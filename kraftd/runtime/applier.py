@@ -66,9 +66,10 @@ class Applier(TimedTurnTask):
         clock_ns: Callable[[], int],
         applied: Callable[[CommittedBatch], None] = lambda _: None,
         loaded: Callable[[SnapshotInfo], None] = lambda _: None,
+        caught_up: Callable[[], None] = lambda: None,
     ) -> None:
         """Begin before the first batch; `applied` is shown each batch after the state machine was, `loaded`
-        each snapshot.
+        each snapshot. `caught_up` is called once, when all that is known to be committed is applied.
         """
         self.applied_offset: Offset = 0
         self.applied_timestamp_ms = -1
@@ -80,6 +81,7 @@ class Applier(TimedTurnTask):
         self._observe = observe
         self._clock_ns = clock_ns
         self._applied, self._loaded = applied, loaded
+        self._caught_up: Callable[[], None] | None = caught_up
         self._target: Offset = 0
         self._is_reading = False
         self._spent_turn = -1
@@ -128,6 +130,8 @@ class Applier(TimedTurnTask):
         if now.mono_ms >= self._loader.retry_at_ms:
             self._loader.retry()
         is_loading = self._loader.is_loading
+        if self._caught_up is not None:
+            self._look_whether_caught_up(self._caught_up)
         if not is_loading and (self.applied_offset >= self._target or self._is_reading or self.stuck_reason):
             return
         if self._spent_turn == self._driver.turns:
@@ -142,11 +146,18 @@ class Applier(TimedTurnTask):
                 break
         if self.applied_offset > before:
             self._observe(APPLY, 0, (self._clock_ns() - started_ns) // 1_000, now.wall_ms)
+            if self._caught_up is not None:
+                self._look_whether_caught_up(self._caught_up)
             self._driver.deliver(Applied(self.applied_offset))
 
     def wake_at_ms(self) -> int:
         """When a snapshot that could not be read is tried again; NEVER_MS without one."""
         return self._loader.retry_at_ms
+
+    def _look_whether_caught_up(self, caught_up: Callable[[], None]) -> None:
+        if 0 < self._target <= self.applied_offset and not self._loader.is_loading:
+            self._caught_up = None
+            caught_up()
 
     def _apply_portion(self) -> bool:
         """Apply the batches that are in memory or were read. Returns whether more can be applied at once."""

@@ -1,24 +1,32 @@
 """Kafka's metrics of brokers and topics, as each controller knows them.
 
 Entered through `controller_samples`, for the Prometheus page, and `controller_readings`, for the `metrics`
-line. Every node tells what its image says of brokers and topics, as Kafka's controllers do; only the active
-controller knows sessions. Nothing here costs more the more partitions there are.
+line. Every node tells what its image says of brokers and topics and which elections it saw, as Kafka's
+controllers do; only the active controller knows sessions. Nothing here costs more the more partitions there
+are.
 
 Follows: Kafka's ControllerMetadataMetrics and QuorumControllerMetrics, in the Prometheus spelling of their
-MBeans (`kafka.controller:type=KafkaController`).
+MBeans (`kafka.controller:type=KafkaController` and `ControllerStats`), and MetadataLoaderMetrics. A meter
+(`…PerSec`) is its count.
 Not here: the events of the controller (`event_status`).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import product
 
 from kraftd.controller.cluster_summary import registration_state, summary_of
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.controller.sessions import NO_CONTACT_MS
 from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.features import FEATURES
+from kraftd.metadata.parts.topics.leader_elections import ELIGIBLE, KINDS, REASONS, UNCLEAN
 from kraftd.runtime.sample import Number, Sample
 from kraftd.types import Now
 
 _PREFIX = "kafka_controller_kafkacontroller_"
+_STATS_PREFIX = "kafka_controller_controllerstats_"
+_LOADER_PREFIX = "kafka_server_metadataloader_"
 
 _MEANINGS = {
     "active-broker-count": "Registered brokers that are not fenced.",
@@ -29,8 +37,15 @@ _MEANINGS = {
     "offline-partitions-count": "Partitions without leader.",
     "preferred-replica-imbalance-count": "Partitions that their first replica does not lead.",
     "metadata-error-count": "Decisions and requests that failed by a defect of this program.",
+    "ignored-static-voters": "1 if voters in the log took the place of the configured ones; they never do.",
 }
 """What each reading means; its name without hyphens is Kafka's."""
+
+_STATS = {
+    "unclean-leader-elections": (UNCLEAN, "Elections of leaders that may lack records."),
+    "election-from-eligible-leader-replicas": (ELIGIBLE, "Elections of a leader out of the ELR."),
+}
+"""The elections that Kafka counts: which kind each is, and what it means."""
 
 _COUNTERS = frozenset({"metadata-error-count"})
 
@@ -47,7 +62,21 @@ def controller_readings(controller: QuorumController) -> Mapping[str, Number]:
         "offline-partitions-count": summary.offline_partitions,
         "preferred-replica-imbalance-count": summary.not_preferred_partitions,
         "metadata-error-count": controller.error_count,
+        "ignored-static-voters": 0,
     }
+
+
+def election_readings(controller: QuorumController) -> Mapping[str, Number]:
+    """The elections of partition leaders that Kafka counts, for the `metrics` line."""
+    by_kind = _by_kind(controller)
+    return {name: by_kind[kind] for name, (kind, _) in _STATS.items()}
+
+
+def _by_kind(controller: QuorumController) -> Mapping[str, int]:
+    seen: Counter[str] = Counter()
+    for (kind, _), count in controller.leader_elections.items():
+        seen[kind] += count
+    return seen
 
 
 def controller_samples(controller: QuorumController, now: Now) -> Iterator[Sample]:
@@ -61,6 +90,32 @@ def controller_samples(controller: QuorumController, now: Now) -> Iterator[Sampl
         is_counter = name in _COUNTERS
         yield Sample(_PREFIX + name.replace("-", ""), _MEANINGS[name], value, is_counter=is_counter)
     yield from _broker_samples(controller, now)
+    yield from _election_samples(controller)
+    yield from _loader_samples(controller)
+
+
+def _election_samples(controller: QuorumController) -> Iterator[Sample]:
+    by_kind, seen = _by_kind(controller), controller.leader_elections
+    for name, (kind, meaning) in _STATS.items():
+        yield Sample(_STATS_PREFIX + name.replace("-", ""), meaning, by_kind[kind], is_counter=True)
+    for kind, reason in product(KINDS, REASONS):
+        yield Sample(
+            "kraftd_leader_elections",
+            "Changes of partition leaders since this node caught up, by who leads and why.",
+            seen.get((kind, reason), 0),
+            {"kind": kind, "reason": reason},
+            is_counter=True,
+        )
+
+
+def _loader_samples(controller: QuorumController) -> Iterator[Sample]:
+    image = controller.image
+    meaning = "The finalized level of metadata.version; 0 before the log sets one."
+    yield Sample(_LOADER_PREFIX + "currentmetadataversion", meaning, image.metadata_version)
+    for name, level in image[FEATURES].items():
+        yield Sample(
+            _LOADER_PREFIX + "finalizedlevel", "Finalized level of a feature.", level, {"featureName": name}
+        )
 
 
 def _broker_samples(controller: QuorumController, now: Now) -> Iterator[Sample]:

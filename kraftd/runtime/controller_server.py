@@ -234,6 +234,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             clock_ns=clock_ns,
             applied=self.snapshotter.applied,
             loaded=self._snapshot_loaded,
+            caught_up=self.controller.caught_up,
         )
 
     def _make_snapshotter(self, clock_ns: Callable[[], int]) -> Snapshotter:

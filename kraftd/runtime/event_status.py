@@ -25,6 +25,7 @@ from kraftd.protocol.messages import (
     DescribeEventsResponseWaiting,
 )
 from kraftd.runtime.controller_apis import ControllerApis
+from kraftd.runtime.idle_ratio import IdleRatio
 from kraftd.runtime.sample import Number, Sample
 from kraftd.types import NO_NODE, NodeId, Now
 
@@ -47,6 +48,7 @@ class EventStatus:
         self._node_id = node_id
         self._controller = controller
         self._apis = apis
+        self._idle_ratio: IdleRatio | None = None
 
     def describe(self, now: Now) -> DescribeEventsResponse:
         """The response to DescribeEvents."""
@@ -74,8 +76,24 @@ class EventStatus:
         oldest = self._apis.queue.oldest()
         return _NONE_WAITS if oldest is None else max(now.mono_ms - oldest.arrived_ns // 1_000_000, 0)
 
-    def readings(self) -> Mapping[str, Number]:
+    def readings(self, now: Now) -> Mapping[str, Number]:
         """The part of the `metrics` line, by Kafka's names with hyphens."""
+        queue, processing = self._controller.event_statistics.overall()
+        return {
+            **self._counters(),
+            "avg-idle-ratio": self._idle(now),
+            "event-queue-time-ms-p99": queue.p99_us / 1_000,
+            "event-queue-processing-time-ms-p99": processing.p99_us / 1_000,
+        }
+
+    def _idle(self, now: Now) -> float:
+        """Kafka's AvgIdleRatio: the share of time in which no event was handled and nothing applied."""
+        busy_ms = self._controller.event_statistics.busy_us / 1_000
+        if self._idle_ratio is None:
+            self._idle_ratio = IdleRatio(now.mono_ms, busy_ms)
+        return self._idle_ratio.read(now.mono_ms, busy_ms)
+
+    def _counters(self) -> Mapping[str, Number]:
         return {
             "timed-out-broker-heartbeat-count": self._apis.timed_out_heartbeats,
             "event-queue-operations-started-count": self._controller.event_statistics.count,
@@ -83,10 +101,18 @@ class EventStatus:
             "new-active-controllers-count": self._controller.new_active_controllers,
         }
 
-    def samples(self) -> Iterator[Sample]:
+    def samples(self, now: Now) -> Iterator[Sample]:
         """The part of the Prometheus page."""
-        for name, value in self.readings().items():
+        for name, value in self._counters().items():
             yield Sample(_CONTROLLER + name.replace("-", ""), _MEANINGS[name], value, is_counter=True)
+        yield Sample(
+            _EVENTS + "avgidleratio",
+            "Share of time in which the controller handled nothing.",
+            self._idle(now),
+        )
+        for event_class, count in self._apis.queue.waiting().items():
+            meaning = "Events that wait to be handled, by class."
+            yield Sample("kraftd_controller_events_waiting", meaning, count, {"class": event_class})
         states = {run.kind for run in self._controller.running_plans} or {IDLE}
         for state in sorted(states):
             meaning = "What is worked off in slices; Idle if nothing is."

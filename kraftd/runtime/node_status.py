@@ -25,9 +25,10 @@ from kraftd.protocol.brief import brief, briefs
 from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponsePeer
 from kraftd.raft import ROLES, PeerStatus, QuorumStatus, RaftNode
 from kraftd.runtime.applier import Applier
-from kraftd.runtime.controller_metrics import controller_readings, controller_samples
+from kraftd.runtime.controller_metrics import controller_readings, controller_samples, election_readings
 from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.health_checks import HealthInput
+from kraftd.runtime.idle_ratio import IdleRatio
 from kraftd.runtime.log_cleaner import LogCleaner
 from kraftd.runtime.raft_metrics import RaftMetrics
 from kraftd.runtime.sample import Sample
@@ -79,7 +80,7 @@ class NodeStatus:
         self._server = server
         self._metrics = metrics
         self._events = events
-        self._busy_mark = (time.monotonic(), time.thread_time())
+        self._idle_ratio = IdleRatio(*_loop_times_ms())
 
     def describe(self, now: Now) -> DescribeNodeResponse:
         """This node's own view, for `kraftctl status`."""
@@ -165,13 +166,15 @@ class NodeStatus:
             "number-of-observers": sum(not peer.is_voter for peer in view.peers),
             "uncommitted-voter-change": 0,
             **self._metrics.readings(now.mono_ms),
-            "poll-idle-ratio-avg": self._idle_ratio(),
+            "poll-idle-ratio-avg": self._idle_ratio.read(*_loop_times_ms()),
             "last-applied-record-offset": self._applier.applied_offset - 1,
+            "last-applied-record-timestamp": self._applier.applied_timestamp_ms,
             "last-applied-record-lag-ms": self._lag_ms(view, now),
             "last-committed-record-offset": view.high_watermark - 1,
             "active-controller-count": int(self._controller.is_active),
             **controller_readings(self._controller),
-            **self._events.readings(),
+            **election_readings(self._controller),
+            **self._events.readings(now),
             "connection-count": sum(self._connections().values()),
             "connections-closed": sum(msgspec.structs.astuple(self._server.tally)),
         }
@@ -192,8 +195,9 @@ class NodeStatus:
             if meaning is not None and isinstance(value, int | float):
                 yield Sample(f"kafka_server_raftmetrics_{name.replace('-', '_')}", meaning, value)
         yield from controller_samples(self._controller, now)
-        yield from self._events.samples()
+        yield from self._events.samples(now)
         yield from self._applied_samples(now)
+        yield from self._quorum_samples(now)
         yield from self._log_samples(now)
         yield from self._snapshot_samples(now)
         yield from self._process_samples()
@@ -252,6 +256,32 @@ class NodeStatus:
             cleaner.removed_bytes,
             is_counter=True,
         )
+
+    def _quorum_samples(self, now: Now) -> Iterator[Sample]:
+        """How the leader sees the others, and whether this node is well."""
+        view = self._raft_node.describe(now)
+        yield Sample(
+            "kafka_server_metadataloader_currentcontrollerid",
+            "The active controller, -1 if none is known.",
+            view.leader_id,
+        )
+        yield Sample("kraftd_whole", "0 while the node fetches uncounted (D-06).", int(view.is_whole))
+        yield Sample(
+            "kraftd_alarms", "Alarms of this node; kraftctl status names them.", len(self._alarms(view))
+        )
+        if view.role != "leader":
+            return
+        for peer in view.peers:
+            labels = {"replica": str(peer.node_id), "is_voter": str(peer.is_voter).lower()}
+            lag = view.log_end_offset - peer.fetch_offset if peer.fetch_offset >= 0 else -1
+            meaning = "Records that a replica has yet to fetch, -1 if unknown; on the leader."
+            yield Sample("kraftd_replica_lag", meaning, lag, labels)
+            yield Sample(
+                "kraftd_replica_last_fetch_ms_ago",
+                "Milliseconds since a replica fetched, -1 if it never did; on the leader.",
+                peer.last_fetch_ms_ago,
+                labels,
+            )
 
     def _applied_samples(self, now: Now) -> Iterator[Sample]:
         prefix = "kafka_controller_kafkacontroller_"
@@ -337,14 +367,10 @@ class NodeStatus:
             return 0
         return max(now.wall_ms - self._applier.applied_timestamp_ms, 0)
 
-    def _idle_ratio(self) -> float:
-        """Since the last time it was asked for: one minus processor time by wall time of this thread."""
-        wall, busy = time.monotonic(), time.thread_time()
-        since_wall, since_busy = self._busy_mark
-        self._busy_mark = (wall, busy)
-        if wall <= since_wall:
-            return 1.0
-        return round(min(max(1.0 - (busy - since_busy) / (wall - since_wall), 0.0), 1.0), 4)
+
+def _loop_times_ms() -> tuple[float, float]:
+    """Wall time, and processor time of this thread."""
+    return time.monotonic() * 1_000, time.thread_time() * 1_000
 
 
 RAFT_METRIC_TEXTS = {

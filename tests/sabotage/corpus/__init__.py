@@ -15,6 +15,7 @@ from tests.sabotage.corpus.independent import INDEPENDENT
 from tests.sabotage.corpus.kafka_wire import KAFKA_WIRE
 from tests.sabotage.corpus.listings import LISTINGS
 from tests.sabotage.corpus.log_front import LOG_FRONT
+from tests.sabotage.corpus.observing import OBSERVING
 from tests.sabotage.corpus.overlooked import OVERLOOKED
 from tests.sabotage.corpus.partitions import PARTITIONS
 from tests.sabotage.corpus.processes import PROCESSES
@@ -56,4 +57,5 @@ MUTANTS = (
     *LISTINGS,
     *USERS,
     *ACLS,
+    *OBSERVING,
 )

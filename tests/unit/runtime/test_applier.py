@@ -311,3 +311,44 @@ def test_who_makes_snapshots_is_shown_what_is_committed_behind_the_one_that_was_
         world.turns += 1
         feeder.run(NOW)
     assert [batch.end_offset for batch in shown] == [4, 5, 6]
+
+
+def test_a_node_has_caught_up_once_when_all_that_is_known_to_be_committed_is_applied() -> None:
+    world, machine, told = World(9), Machine(), []  # type: ignore[var-annotated]
+    feeder = Applier(
+        1,
+        machine,
+        CommittedLog(world, world),
+        Loader(1),
+        world,
+        lambda *_: None,
+        clock_ns=lambda: 0,
+        caught_up=lambda: told.append(feeder.applied_offset),
+    )
+    feeder.load_snapshot(OffsetAndEpoch(3, 1))
+    for turn, committed in enumerate((0, 0, 6, 6, 9)):
+        world.turns = turn + 1
+        feeder.commit(committed)
+        feeder.run(NOW)
+    assert feeder.applied_offset == 9
+    assert told == [6], "not at the snapshot, before anything is known to be committed, and not again"
+
+
+def test_a_node_whose_snapshot_ends_where_the_log_does_has_caught_up_without_applying_anything() -> None:
+    world, machine, told = World(3), Machine(), []  # type: ignore[var-annotated]
+    feeder = Applier(
+        1,
+        machine,
+        CommittedLog(world, world),
+        Loader(1),
+        world,
+        lambda *_: None,
+        clock_ns=lambda: 0,
+        caught_up=lambda: told.append(feeder.applied_offset),
+    )
+    feeder.load_snapshot(OffsetAndEpoch(3, 1))
+    feeder.commit(3)
+    for _ in range(3):
+        world.turns += 1
+        feeder.run(NOW)
+    assert (machine.applied, told) == ([], [3])

@@ -10,8 +10,14 @@ from kraftd.controller.quorum_controller import QuorumController
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.parts.topics.image import TopicsImage
-from kraftd.records.messages import PartitionRecord, RegisterBrokerRecord, TopicRecord
-from kraftd.runtime.controller_metrics import controller_readings, controller_samples
+from kraftd.records.messages import (
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from kraftd.runtime.controller_metrics import controller_readings, controller_samples, election_readings
 from kraftd.types import Endpoint, Now
 
 A, B = b"a" * 16, b"b" * 16
@@ -69,6 +75,7 @@ def test_brokers_and_partitions_are_counted_as_kafka_counts_them() -> None:
         "offline-partitions-count": 2,
         "preferred-replica-imbalance-count": 3,
         "metadata-error-count": 0,
+        "ignored-static-voters": 0,
     }
     found = values(controller())
     prefix = "kafka_controller_kafkacontroller_"
@@ -114,3 +121,34 @@ def test_some_offline_partitions_are_named() -> None:
     assert some_offline_partitions(IMAGE, 16) == ("audit-0", "orders-2")
     assert len(some_offline_partitions(IMAGE, 1)) == 1
     assert some_offline_partitions(EMPTY, 16) == ()
+
+
+def test_elections_are_told_as_kafka_counts_them_and_by_kind_and_reason() -> None:
+    made = controller()
+    made.caught_up()
+    made._image = apply_all(
+        IMAGE,
+        [
+            PartitionChangeRecord(2, A, (2,), 2, leader_recovery_state=1),
+            PartitionChangeRecord(0, A, (3,), 3),
+        ],
+        20,
+    )
+    assert election_readings(made) == {
+        "unclean-leader-elections": 1,
+        "election-from-eligible-leader-replicas": 0,
+    }
+    found = values(made)
+    assert found["kafka_controller_controllerstats_uncleanleaderelections",] == 1
+    assert found["kafka_controller_controllerstats_electionfromeligibleleaderreplicas",] == 0
+    assert found["kraftd_leader_elections", "unclean", "no_leader"] == 1
+    assert found["kraftd_leader_elections", "in_sync", "leader_left"] == 1
+    assert sum(value for key, value in found.items() if key[0] == "kraftd_leader_elections") == 2
+
+
+def test_the_levels_of_features_are_told() -> None:
+    made = controller()
+    made._image = apply_all(IMAGE, [FeatureLevelRecord("metadata.version", 17)], 20)
+    found = values(made)
+    assert found["kafka_server_metadataloader_currentmetadataversion",] == 17
+    assert found["kafka_server_metadataloader_finalizedlevel", "metadata.version"] == 17

@@ -75,7 +75,7 @@ def test_what_waits_and_what_is_in_progress_is_told() -> None:
 def test_an_idle_controller_says_so() -> None:
     told = status_of().describe(NOW)
     assert (told.oldest_wait_ms, told.plan_count, told.plans) == (-1, 0, ())
-    states = [each.labels for each in status_of().samples() if each.name == "kraftd_controller_state"]
+    states = [each.labels for each in status_of().samples(NOW) if each.name == "kraftd_controller_state"]
     assert states == [{"state": "Idle"}]
 
 
@@ -86,7 +86,7 @@ def test_much_in_progress_is_counted_and_in_part_told() -> None:
 
 def test_states_and_times_have_kafkas_names_and_those_of_kip_143() -> None:
     busy = status_of(RunningPlan("FenceBroker", 0, about=1), RunningPlan("FenceBroker", 0, about=2))
-    found = {(each.name, *each.labels.values()): each.value for each in busy.samples()}
+    found = {(each.name, *each.labels.values()): each.value for each in busy.samples(NOW)}
     assert found["kraftd_controller_state", "FenceBroker"] == 1
     assert found["kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount",] == 4
     assert found["kafka_controller_kafkacontroller_eventqueueoperationstimedoutcount",] == 0
@@ -98,3 +98,35 @@ def test_states_and_times_have_kafkas_names_and_those_of_kip_143() -> None:
     prefix = "kafka_controller_controllereventmanager_eventqueue"
     assert found[f"{prefix}processingtimems", kind, "0.99"] == 4.0
     assert found[f"{prefix}timems", kind, "0.5"] == 0.005
+
+
+def test_the_share_of_idle_time_is_over_the_last_30_to_60_seconds() -> None:
+    status = status_of()
+    name = "kafka_controller_controllereventmanager_avgidleratio"
+    assert status.readings(NOW)["avg-idle-ratio"] == 1.0
+    status._controller.event_statistics.observe("x", 0, 2_500_000, 0)
+    (idle,) = [each.value for each in status.samples(Now(NOW.mono_ms + 10_000, 0)) if each.name == name]
+    assert idle == 0.75
+    assert status.readings(Now(NOW.mono_ms + 10_000, 0))["avg-idle-ratio"] == 0.75, (
+        "reading takes nothing away"
+    )
+    for seconds in (30, 60, 90):
+        last = status.readings(Now(NOW.mono_ms + seconds * 1_000, 0))["avg-idle-ratio"]
+    assert last == 1.0
+
+
+def test_the_line_has_the_times_of_all_events_in_two_numbers() -> None:
+    status = status_of()
+    status._controller.event_statistics.observe("FetchRequest", 70_000, 1, 0)
+    readings = status.readings(NOW)
+    assert readings["event-queue-time-ms-p99"] == 70.0
+    assert readings["event-queue-processing-time-ms-p99"] == 4.0
+
+
+def test_what_waits_is_on_the_page_by_class() -> None:
+    waiting = {
+        each.labels["class"]: each.value
+        for each in status_of(events=2).samples(NOW)
+        if each.name == "kraftd_controller_events_waiting"
+    }
+    assert waiting == {"sessions": 0, "replicas": 0, "writes": 2, "reads": 0}

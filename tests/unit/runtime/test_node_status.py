@@ -47,6 +47,7 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         flush_running_ms=lambda _now: 0,
         is_active=False,
         statistics=dict,
+        leader_elections={},
         event_statistics=SimpleNamespace(statistics=list),
         image=EMPTY,
         error_count=0,
@@ -68,7 +69,7 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         peer_connections=parts,
         server=parts,
         metrics=metrics,
-        events=SimpleNamespace(readings=dict, samples=list),
+        events=SimpleNamespace(readings=lambda _now: {}, samples=lambda _now: ()),
     )
     return status, metrics
 
@@ -216,3 +217,30 @@ def test_a_node_says_how_much_of_a_snapshot_it_has_restored_and_why_it_has_none(
     assert samples["kraftd_snapshot_loaded_percent"] == 40
     assert troubles(response)[0] == "loads a snapshot, 40 % of which are restored"
     assert not any("snapshot" in text for text in troubles(replace(response, snapshot_loaded_percent=100)))
+
+
+def test_the_leader_tells_how_far_behind_the_others_are_and_nobody_else_does() -> None:
+    lone = Lone(epochs=(3, 3), election=Election(3))
+    status, _ = status_of(lone)
+    assert not [each for each in status.samples(lone.now) if each.name.startswith("kraftd_replica")]
+    lone.become_leader()
+    lone.establish()
+    found = {
+        (each.name, each.labels["replica"]): each.value
+        for each in status.samples(lone.now)
+        if each.name.startswith("kraftd_replica")
+    }
+    view = lone.raft_node.describe(lone.now)
+    for peer in view.peers:
+        lag = view.log_end_offset - peer.fetch_offset if peer.fetch_offset >= 0 else -1
+        assert found["kraftd_replica_lag", str(peer.node_id)] == lag
+    assert {lag for (name, _), lag in found.items() if name == "kraftd_replica_lag"} == {0, -1}
+
+
+def test_a_node_that_is_not_well_says_so_in_numbers() -> None:
+    lone = Lone()
+    status, _ = status_of(lone)
+    samples = {each.name: each.value for each in status.samples(lone.now)}
+    assert samples["kraftd_whole"] == 1
+    assert samples["kraftd_alarms"] == 0
+    assert samples["kafka_server_metadataloader_currentcontrollerid"] == -1

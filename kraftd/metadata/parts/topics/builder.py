@@ -32,6 +32,7 @@ from kraftd.metadata.parts.topics.broker_index import (
     states_of,
 )
 from kraftd.metadata.parts.topics.image import Topic, TopicsImage, alike_form
+from kraftd.metadata.parts.topics.leader_elections import RECOVERING, election_of
 from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, with_rows
 from kraftd.metadata.parts.topics.partition_fast_codec import (
     REPLICAS_AT,
@@ -82,6 +83,7 @@ class TopicsBuilder:
         "_alike",
         "_base_names",
         "_broker_index",
+        "_elections",
         "_ids",
         "_open_count",
         "_partition_count",
@@ -103,6 +105,7 @@ class TopicsBuilder:
         self._added_names: set[str] = set()
         self._removed_names: set[str] = set()
         self._partition_count = base.partition_count
+        self._elections = base.leader_elections
 
     def add_topic(self, record: TopicRecord, offset: Offset) -> None:
         """Add a topic without partitions."""
@@ -196,11 +199,14 @@ class TopicsBuilder:
         fast = change_fast_codec.changed(packed, change)
         if fast is not None:
             after, were, are = fast
-            block.put(at, (packed, were), (after, are))
-            return
-        old = partitions.unpack(packed)
-        new = partitions.changed(old, change, offset)
-        block.put(at, (packed, _assignment_of(old)), (_packed(new, offset), _assignment_of(new)))
+        else:
+            old = partitions.unpack(packed)
+            new = partitions.changed(old, change, offset)
+            after, were, are = _packed(new, offset), _assignment_of(old), _assignment_of(new)
+        block.put(at, (packed, were), (after, are))
+        if were[2] != are[2] or change.leader_recovery_state == RECOVERING:
+            election = election_of(were, are, change.leader_recovery_state)
+            self._elections = self._elections.set(election, self._elections.get(election, 0) + 1)
 
     def remove_topic(self, topic_id: Uuid, offset: Offset) -> str:
         """Remove a topic with its partitions; its name."""
@@ -252,6 +258,7 @@ class TopicsBuilder:
             self._alike,
             names,
             self._partition_count,
+            self._elections,
         )
 
     def _forget_form(self, name: str) -> None:

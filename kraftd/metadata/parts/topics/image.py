@@ -27,6 +27,7 @@ from kraftd.metadata.parts.topics.broker_index import (
     BrokerIndex,
     PartitionList,
 )
+from kraftd.metadata.parts.topics.leader_elections import NO_ELECTIONS, ElectionCounts
 from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, rows_of
 from kraftd.metadata.parts.topics.partitions import PACKED_VERSION
 from kraftd.metadata.sorted_keys import SortedKeys
@@ -72,6 +73,8 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
     _names: SortedKeys[str] = SortedKeys()
     partition_count: int = 0
     """Partitions of all topics."""
+    leader_elections: ElectionCounts = NO_ELECTIONS
+    """The elections that led here. Not compared: they are no state."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TopicsImage) and self.sum == other.sum and self._topics == other._topics
