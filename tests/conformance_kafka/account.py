@@ -50,6 +50,7 @@ class Broker:
     log_dirs: tuple[bytes, ...]
     is_fenced: bool
     is_stopping: bool = False
+    cordoned: tuple[bytes, ...] | None = None
 
 
 class Account:
@@ -135,6 +136,7 @@ class Account:
                     record.log_dirs,
                     record.fenced,
                     record.in_controlled_shutdown,
+                    record.cordoned_log_dirs,
                 )
                 self.epochs[record.broker_id] = record.broker_epoch
                 self.epoch_names.setdefault(record.broker_epoch, f"epoch {len(self.epoch_names) + 1}")
@@ -150,6 +152,8 @@ class Account:
                     broker.is_stopping = True
                 if record.log_dirs:
                     broker.log_dirs = record.log_dirs
+                if record.cordoned_log_dirs is not None:
+                    broker.cordoned = record.cordoned_log_dirs
             case _:
                 self._apply_setting(record)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kraftd.metadata.feature_levels import SUPPORTED
+from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS, SUPPORTED
 from tests.conformance_kafka.drawing import BROKERS, NOBODY, Body, Draw, Drawing
 from tests.conformance_kafka.operations import id_of
 from tests.conformance_kafka.sides import CLUSTER_ID
@@ -59,6 +59,8 @@ def registration(draw: Drawing, broker: int | None = None) -> Body:
     }
     if draw.is_odd:
         body |= _odd_registration(draw, broker)
+    if known is not None and known.cordoned is not None:  # `intended`: cordoned-directories-stay
+        body["cluster_id"] = "another"
     return body
 
 
@@ -96,6 +98,8 @@ def heartbeat(draw: Drawing) -> Body:
         "want_shut_down": wants_stop,
     }
     known = draw.account.brokers.get(broker)
+    if known is not None and not known.is_fenced:
+        body["current_metadata_offset"] = "@end"
     if wants_stop and known is not None:
         draw.stopped.add((broker, known.epoch))
     if draw.chance(0.15):
@@ -112,7 +116,7 @@ def _lost_directories(draw: Drawing, broker: int) -> Body:
     that it has.
     """
     known = draw.account.brokers.get(broker)
-    if known is None or known.is_stopping or len(known.log_dirs) < 2:
+    if known is None or known.is_stopping or known.cordoned or len(known.log_dirs) < 2:
         return {"offline_log_dirs": ["@id:directory of nobody"]}
     lost = draw.rng.choice(directories_of(broker))
     odd = ["@id:directory of nobody"] if draw.odd() else []
@@ -168,7 +172,7 @@ def _proposal(draw: Drawing, leader: int, topic: str, index: int) -> dict[str, A
         "new_isr_with_epochs": [
             {"broker_id": each, "broker_epoch": epoch} for each, epoch in zip(in_sync, epochs, strict=True)
         ],
-        "leader_recovery_state": rng.choice((0, 1, 2)) if draw.odd(0.3) else rng.choice((0, 0, 0, 1)),
+        "leader_recovery_state": rng.choice((0, 0, 0, 1)),
         "partition_epoch": f"@partition-epoch:{place}" + (rng.choice(("-1", "+1")) if draw.odd(0.15) else ""),
     }
 
@@ -209,7 +213,14 @@ def producer_ids(draw: Drawing) -> Body:
 
 
 def unregister(draw: Drawing) -> Body:
-    return {"broker_id": draw.rng.choice((NOBODY, -1)) if draw.is_odd else draw.broker()}
+    broker = draw.rng.choice((NOBODY, -1)) if draw.is_odd else draw.broker()
+    has_elr = draw.account.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
+    is_eligible = has_elr and any(  # `intended`: eligible-after-unregistering
+        broker in (*partition.elr, *partition.isr)
+        for topic in draw.account.topics.values()
+        for partition in topic.partitions.values()
+    )
+    return {"broker_id": NOBODY if is_eligible else broker}
 
 
 BROKER_REQUESTS: dict[str, tuple[int, Draw]] = {

@@ -10,6 +10,7 @@ from tests.conformance_kafka.intended import intended
 from tests.conformance_kafka.normal import Difference, Value
 from tests.conformance_kafka.operations import Operation
 from tests.conformance_kafka.sides import CLOSED, Appended, Pair, Side
+from tests.process.cluster import TimeoutWaitingError
 
 PATIENCE_S = 0.5
 """How long one side may take longer to append what it does without being asked for it."""
@@ -53,7 +54,11 @@ class Comparison:
         """Do one operation; the first difference that is not intended."""
         kafka, kraftd = self.pair
         index, self.count = self.count, self.count + 1
-        told = [(side.ask(operation), side.appended()) for side in (kafka, kraftd)]
+        told = [(side.ask(operation), _appended(side)) for side in (kafka, kraftd)]
+        if any(isinstance(new, str) for _, new in told):
+            return Difference(
+                index, operation, "records", *(new if isinstance(new, str) else "" for _, new in told)
+            )
         (kafka_answer, kafka_new), (kraftd_answer, kraftd_new) = told
         deadline = time.monotonic() + PATIENCE_S
         while len(kafka_new) != len(kraftd_new) and time.monotonic() < deadline:
@@ -86,6 +91,14 @@ def error_codes(answer: Value) -> Iterator[int]:
         case list():
             for each in answer:
                 yield from error_codes(each)
+
+
+def _appended(side: Side) -> list[Appended] | str:
+    """What was appended; a text if the log cannot be read any more."""
+    try:
+        return side.appended()
+    except (TimeoutWaitingError, OSError) as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def _differences(

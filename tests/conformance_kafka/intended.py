@@ -33,7 +33,9 @@ def _is_registration_of_a_controller(found: Difference) -> bool:
 
 def _is_start_after_stop(found: Difference) -> bool:
     is_answer = found.part.startswith("answer")
-    return found.operation.api == "BrokerRegistration" and is_answer and (found.kafka, found.kraftd) == (101, 0)
+    return (
+        found.operation.api == "BrokerRegistration" and is_answer and (found.kafka, found.kraftd) == (101, 0)
+    )
 
 
 def _is_fenced_again(found: Difference) -> bool:
@@ -48,6 +50,17 @@ def _is_topic_without_elections(found: Difference) -> bool:
     if found.operation.api != "ElectLeaders" or found.part != "answer at replica_election_results":
         return False
     return [each for each in found.kafka if each["partition_result"]] == found.kraftd
+
+
+def _is_broker_config(found: Difference) -> bool:
+    if found.operation.api not in ("IncrementalAlterConfigs", "AlterConfigs"):
+        return False
+    is_answer = found.part.startswith("answer") and found.part.endswith("error_code")
+    return is_answer and (found.kafka, found.kraftd) == (0, 40) and _resource(found)["resource_type"] == 4
+
+
+def _resource(found: Difference) -> Any:
+    return found.operation.body["resources"][int(found.part.split(".")[-2])]
 
 
 def _without(found: Difference, is_extra: Callable[[dict[str, Any]], bool]) -> bool:
@@ -77,6 +90,12 @@ INTENDED: tuple[Intended, ...] = (
         "topics-without-elections",
         "ElectLeaders of all partitions: Kafka lists the topics of which nothing is told as well.",
         _is_topic_without_elections,
+    ),
+    Intended(
+        "config-of-a-broker",
+        "kraftd's controller refuses what no broker could be configured with; in Kafka the broker does that "
+        "that a client speaks to, and its controller takes anything.",
+        _is_broker_config,
     ),
     Intended(
         "lost-directories-first",

@@ -10,7 +10,8 @@ What is mapped, each by one rule:
 What is compared as a set, since Kafka's own order is that of a hash map or a shuffle:
 
 - within a record: features, listeners, eligible leader replicas;
-- the configs of one resource that follow each other;
+- the configs of one resource that follow each other, and the resources of a request for configs;
+- the outcomes of topics in CreateTopics and CreatePartitions, and the new partitions of the latter;
 - what a broker's event does to partitions, whose order depends on topic ids;
 - what DeleteTopics and DeleteAcls remove and answer, the ACLs that DescribeAcls finds and the reassignments
   that are listed: the order depends on ids, and that of DeleteTopics is shuffled;
@@ -34,8 +35,15 @@ LEFT_OUT = frozenset({"error_message", "unknown_tags"})
 OWN_RECORDS = (m.NoOpRecord, m.RegisterControllerRecord)
 EPOCHS = frozenset({"broker_epoch", "epoch"})
 SETS_IN_RECORDS = frozenset({"features", "end_points", "eligible_leader_replicas", "last_known_elr"})
-BROKER_EVENTS = frozenset({"BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker"})
+CONFIG_APIS = frozenset({"AlterConfigs", "IncrementalAlterConfigs"})
+BROKER_EVENTS = frozenset(
+    {"AssignReplicasToDirs", "BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker"}
+)
 SETS_IN_ANSWERS = {
+    "AlterConfigs": ("responses",),
+    "IncrementalAlterConfigs": ("responses",),
+    "CreateTopics": ("topics",),
+    "CreatePartitions": ("results",),
     "DeleteTopics": ("responses",),
     "DeleteAcls": ("matching_acls",),
     "DescribeAcls": ("resources", "acls"),
@@ -88,8 +96,12 @@ def records(operation: Operation, found: Sequence[tuple[int, Any]], account: Acc
             value = _mapped(msgspec.to_builtins(record, builtin_types=(bytes,)), account)
             values.append({"record": record.NAME, "version": version, **_with_sets(value, SETS_IN_RECORDS)})
     in_runs = _sorted_runs(values, _config_run)
+    if operation.api in CONFIG_APIS:
+        return _sorted_runs(in_runs, _run_of("ConfigRecord", "ClearElrRecord"))
     if operation.api in BROKER_EVENTS:
         return _sorted_runs(in_runs, _run_of("PartitionChangeRecord"))
+    if operation.api == "CreatePartitions":
+        return _sorted_runs(in_runs, _run_of("PartitionRecord"))
     if operation.api in ("DeleteTopics", "DeleteAcls"):
         return _sorted_runs(in_runs, _run_of("RemoveTopicRecord", "RemoveAccessControlEntryRecord"))
     if operation.api == "ElectLeaders" and operation.body.get("topic_partitions") is None:
@@ -175,4 +187,4 @@ def _config_run(value: Value) -> object:
 
 
 def _run_of(*names: str) -> Callable[[Value], object]:
-    return lambda value: value["record"] if value["record"] in names else None
+    return lambda value: names if value["record"] in names else None

@@ -49,8 +49,6 @@ def reset(pair: Pair, features: Mapping[str, int], configs: Configs) -> None:
 def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
     account = side.account
     _delete_topics(side)
-    for broker in [*account.brokers]:
-        side.client.ask(m.UnregisterBrokerRequest(broker_id=broker))
     resources = tuple(
         _back(key, names, configs.get(key, {}))
         for key, names in account.configs.items()
@@ -58,6 +56,8 @@ def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
     )
     if resources:
         side.client.ask(m.IncrementalAlterConfigsRequest(resources=resources))
+    for broker in [*account.brokers]:
+        side.client.ask(m.UnregisterBrokerRequest(broker_id=broker))
     entries = tuple(_no_quotas(entity, keys) for entity, keys in account.quotas.items() if keys)
     if entries:
         side.client.ask(m.AlterClientQuotasRequest(entries=entries))
@@ -83,7 +83,9 @@ def _delete_topics(side: Side) -> None:
     )
     if states:
         response = side.client.ask(m.DeleteTopicsRequest(topics=states, timeout_ms=60_000))
-        assert all(each.error_code == ErrorCode.NONE for each in response.responses)
+        codes = {each.error_code for each in response.responses}
+        if codes != {ErrorCode.NONE}:
+            raise NotEmptyError(f"{side.name} does not delete topics: {codes}")
 
 
 def _back(

@@ -8,6 +8,7 @@ takes. Exit code 0 if there is none, 1 if there is one, 2 for what makes no sens
 Kafka's jars are missing.
 """
 
+import re
 import sys
 import tempfile
 import time
@@ -58,7 +59,7 @@ class Bench:
                 if new:
                     raise NotEmptyError("asked for")
                 reset(self.pair, self._features, self._configs)
-            except (NotEmptyError, OSError, AssertionError) as why:
+            except (NotEmptyError, OSError, AssertionError, IndexError) as why:
                 if not new:
                     print(f"new processes: {why!r}", file=sys.stderr)
                 self.pair.close()
@@ -101,10 +102,35 @@ def shortened(bench: Bench, script: Script, found: Difference) -> tuple[Script, 
     again = bench.comparison().run(script)
     if again is not None and again.kind == found.kind:
         return shrink(script, again, lambda each: bench.comparison().run(each), TRIES_MAX)
-    print("it takes new processes to see it again: the script is shrunk a little only", file=sys.stderr)
+    print(
+        f"it takes new processes to see it again, the script is shrunk a little only; now {again}",
+        file=sys.stderr,
+    )
     return shrink(
         script, found, lambda each: bench.comparison(new=True).run(each), TRIES_OF_NEW_PROCESSES_MAX
     )
+
+
+def survey(bench: Bench, seed: int, count: int, folder: Path) -> dict[str, Difference]:
+    """Go on after each difference, from the beginning: the first one of each kind and place.
+
+    What leads to each is left in a folder, as a script.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Difference] = {}
+    done = 0
+    while done < count:
+        operations, difference, _ = drawn(bench, seed, count - done)
+        done, seed = done + len(operations), seed + 1_000_000
+        if difference is not None:
+            place = re.sub(r"\.\d+", ".N", difference.part)
+            key = f"{difference.operation.api}: {place}"
+            if len(repr(difference.kafka)) < 20:
+                key += f" {difference.kafka!r}/{difference.kraftd!r}"
+            if found.setdefault(key, difference) is difference:
+                script = folder / f"{len(found)}.jsonl"
+                script.write_text(script_of(operations, str(difference).splitlines()), encoding="utf-8")
+    return found
 
 
 def report(reach: Reach, began: float) -> str:
@@ -128,6 +154,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="what operations are drawn from")
     parser.add_argument("--ops", type=commands.count, default=500, help="how many")
     parser.add_argument("--level", type=int, default=NEWEST, help="metadata.version, by number")
+    parser.add_argument(
+        "--survey", type=Path, help="shrink nothing: scripts of all differences into this folder"
+    )
     parser.add_argument("--script", type=Path, help="do these operations, and draw none")
     options = parser.parse_args(words)
     try:
@@ -142,6 +171,10 @@ def main(words: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
         bench = Bench(kafka, Path(folder), options.level)
         try:
+            if options.survey:
+                kinds = survey(bench, options.seed, options.ops, options.survey)
+                print("\n\n".join(f"{key}\n{each}" for key, each in kinds.items()))
+                return int(bool(kinds))
             return _compare(bench, script, options.seed, options.ops, began)
         finally:
             bench.close()

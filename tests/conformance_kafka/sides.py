@@ -96,7 +96,7 @@ class Side:
                     client_host_address=_ADDRESS,
                 )
             )
-        except ConnectionError:
+        except (OSError, IndexError):
             self.close()
             return CLOSED
         if told.error_code:
