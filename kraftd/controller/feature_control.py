@@ -68,10 +68,8 @@ _NO_VOTER_CHANGES: Final = (
     "their names."
 )
 _TEXT_OF_ALL: Final = "The update failed for all features since the following feature had an error: "
-_TEXTS_BY_FEATURE: Final = MappingProxyType(
-    {ErrorCode.NONE: "NONE", ErrorCode.INVALID_UPDATE_VERSION: "The given update version was invalid."}
-)
-"""What is told of each feature up to version 1: what Kafka calls the error."""
+_TEXT_OF_EACH: Final = "NONE"
+"""What is told of each feature up to version 1: what Kafka calls its having no error."""
 
 
 def update_features(context: Context, request: UpdateFeaturesRequest) -> Decided:
@@ -83,7 +81,7 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Decided
         records = [each for update in updates.values() for each in _records(context, update, after)]
     except RefusedError as error:
         return (), refuse(request, error.code, f"{_TEXT_OF_ALL}{error}")
-    response = UpdateFeaturesResponse(error_message=None, results=_results(request, ErrorCode.NONE))
+    response = UpdateFeaturesResponse(error_message=None, results=_results(request))
     if request.validate_only:
         return (), response
     if wanted.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
@@ -91,9 +89,9 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Decided
     return records, response
 
 
-def refuse(request: UpdateFeaturesRequest, error: ErrorCode, text: str) -> UpdateFeaturesResponse:
-    """The response to a request of which nothing was done, or may not have been."""
-    return UpdateFeaturesResponse(error_code=error, error_message=text, results=_results(request, error))
+def refuse(_request: UpdateFeaturesRequest, error: ErrorCode, text: str) -> UpdateFeaturesResponse:
+    """The response to a request of which nothing was done, or may not have been: of no feature alone."""
+    return UpdateFeaturesResponse(error_code=error, error_message=text)
 
 
 def _by_feature(request: UpdateFeaturesRequest) -> Mapping[str, UpdateFeaturesRequestFeatureUpdateKey]:
@@ -104,13 +102,10 @@ def _by_feature(request: UpdateFeaturesRequest) -> Mapping[str, UpdateFeaturesRe
     return found
 
 
-def _results(
-    request: UpdateFeaturesRequest, error: ErrorCode
-) -> tuple[UpdateFeaturesResponseUpdatableFeatureResult, ...]:
-    """What is told of each feature, up to version 1."""
-    text = _TEXTS_BY_FEATURE.get(error, error.name)
+def _results(request: UpdateFeaturesRequest) -> tuple[UpdateFeaturesResponseUpdatableFeatureResult, ...]:
+    """What is told of each feature, up to version 1, if all have the level that was wanted."""
     return tuple(
-        UpdateFeaturesResponseUpdatableFeatureResult(feature=name, error_code=error, error_message=text)
+        UpdateFeaturesResponseUpdatableFeatureResult(feature=name, error_message=_TEXT_OF_EACH)
         for name in _by_feature(request)
     )
 
