@@ -1,0 +1,385 @@
+"""What admins ask: topics, partitions, elections, reassignments, configs, features, quotas, users, ACLs."""
+
+from typing import Any
+
+from kraftd.metadata.feature_levels import METADATA_VERSION, SUPPORTED
+from tests.conformance_kafka.drawing import BAD_NAMES, BROKERS, TOPICS, Body, Draw, Drawing
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+TOPIC_CONFIGS = (
+    ("retention.ms", "1000"),
+    ("retention.ms", "-2"),
+    ("cleanup.policy", "compact"),
+    ("cleanup.policy", "compact,delete"),
+    ("cleanup.policy", "nonsense"),
+    ("min.insync.replicas", "2"),
+    ("min.insync.replicas", "0"),
+    ("unclean.leader.election.enable", "true"),
+    ("unclean.leader.election.enable", "false"),
+    ("unclean.leader.election.enable", "maybe"),
+    ("compression.type", "gzip"),
+    ("max.message.bytes", "1000000"),
+    ("max.message.bytes", "many"),
+    ("segment.bytes", "1"),
+    ("no.such.config", "1"),
+    ("leader.replication.throttled.replicas", "0:1,1:2"),
+    ("follower.replication.throttled.replicas", "*"),
+)
+BROKER_CONFIGS = (
+    ("log.retention.ms", "1000"),
+    ("log.cleaner.threads", "2"),
+    ("min.insync.replicas", "2"),
+    ("unclean.leader.election.enable", "false"),
+    ("background.threads", "9"),
+    ("leader.replication.throttled.rate", "1000"),
+)
+"""Legal ones: what is not, kraftd's controller refuses and Kafka's does not (`intended`)."""
+GROUP_CONFIGS = (
+    ("consumer.session.timeout.ms", "50000"),
+    ("consumer.session.timeout.ms", "1"),
+    ("consumer.heartbeat.interval.ms", "6000"),
+    ("no.such.config", "1"),
+)
+METRICS_CONFIGS = (
+    ("metrics", "*"),
+    ("interval.ms", "1000"),
+    ("interval.ms", "1"),
+    ("match", "client_id=a"),
+    ("match", "nonsense=["),
+    ("no.such.config", "1"),
+)
+CONFIGS = {TOPIC: TOPIC_CONFIGS, BROKER: BROKER_CONFIGS, GROUP: GROUP_CONFIGS, METRICS: METRICS_CONFIGS}
+TIMEOUT_MS = 60_000
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+def create_topics(draw: Drawing) -> Body:
+    rng = draw.rng
+    topics = []
+    for _ in range(rng.choice((1, 1, 2))):
+        free = [name for name in TOPICS if name not in draw.account.topics]
+        name = rng.choice(free or TOPICS)
+        if draw.odd(0.3):
+            name = rng.choice((*BAD_NAMES, *TOPICS, "a.b", "a_b"))
+        topic: dict[str, Any] = {"name": name, "num_partitions": -1, "replication_factor": -1}
+        if draw.odd(0.2):
+            topic |= {"num_partitions": rng.choice((0, -2, 1)), "replication_factor": rng.choice((0, -2, 9))}
+        size = rng.randint(1, 3)
+        indexes: list[int] = [*range(rng.randint(1, 3))]
+        if draw.odd(0.2):
+            indexes = rng.choice(([1], [0, 2], [0, 0], [-1]))
+        topic["assignments"] = [
+            {"partition_index": index, "broker_ids": _of_size(draw, size)} for index in indexes
+        ]
+        if draw.odd(0.1):
+            topic |= {"assignments": [], "replication_factor": 9, "num_partitions": 1}
+        if draw.chance(0.3):
+            topic["configs"] = [
+                {"name": key, "value": value} for key, value in dict(draw.some(TOPIC_CONFIGS)).items()
+            ]
+        topics.append(topic)
+    return {"topics": topics, "validate_only": draw.chance(0.08)}
+
+
+def _of_size(draw: Drawing, size: int) -> list[int]:
+    if draw.odd(0.3):
+        return draw.brokers()
+    up = [number for number, broker in draw.account.brokers.items() if not broker.is_fenced]
+    return draw.rng.sample(up if len(up) >= size else BROKERS, size)
+
+
+def delete_topics(draw: Drawing) -> Body:
+    topics: list[Body] = []
+    for _ in range(draw.rng.choice((1, 1, 1, 2))):
+        name = draw.topic()
+        topics.append({"topic_id": f"@topic:{name}"} if draw.chance(0.5) else {"name": name})
+    if draw.odd(0.3):
+        topics.append(draw.rng.choice((*topics, {"name": None}, {"name": "t1", "topic_id": "@topic:t1"})))
+    return {"topics": topics, "timeout_ms": TIMEOUT_MS}
+
+
+def create_partitions(draw: Drawing) -> Body:
+    rng = draw.rng
+    topics = []
+    for name in {draw.topic(): None for _ in range(rng.choice((1, 1, 2)))}:
+        known = draw.account.topics.get(name)
+        there = len(known.partitions) if known else 1
+        more = rng.randint(1, 2)
+        count = there + (rng.choice((0, -1, -20, 20_000)) if draw.odd(0.3) else more)
+        size = len(known.partitions[0].replicas) if known and 0 in known.partitions else 1
+        if draw.odd(0.3):
+            size, more = rng.choice(((1, more), (2, more), (3, more), (size, more + 1), (size, 0)))
+        topics.append(
+            {
+                "name": name,
+                "count": count,
+                "assignments": [{"broker_ids": _of_size(draw, size)} for _ in range(more)],
+            }
+        )
+    if draw.odd(0.1):
+        topics += topics[:1]
+    return {"topics": topics, "timeout_ms": TIMEOUT_MS, "validate_only": draw.chance(0.08)}
+
+
+def elect_leaders(draw: Drawing) -> Body:
+    kind = draw.rng.choice((0, 0, 1))
+    if draw.odd(0.1):
+        kind = draw.rng.choice((2, -1))
+    topics: dict[str, list[int]] = {}
+    for _ in range(draw.rng.choice((1, 2, 3))):
+        name, index, _ = draw.partition()
+        if index not in topics.setdefault(name, []) or draw.odd(0.3):
+            topics[name].append(index)
+    chosen = (
+        None if draw.chance(0.1) else [{"topic": name, "partitions": each} for name, each in topics.items()]
+    )
+    return {"election_type": kind, "topic_partitions": chosen}
+
+
+def reassign(draw: Drawing) -> Body:
+    topics: dict[str, list[Body]] = {}
+    for _ in range(draw.rng.choice((1, 1, 2))):
+        name, index, partition = draw.partition()
+        target: list[int] | None = draw.brokers(4)
+        is_moving = partition is not None and bool(partition.is_moving or partition.elr)
+        if is_moving or draw.odd(0.2):  # `intended`: a-move-that-is-changed, eligible-after-a-move
+            target = None
+        if all(each["partition_index"] != index for each in topics.get(name, ())):
+            topics.setdefault(name, []).append({"partition_index": index, "replicas": target})
+    return {
+        "allow_replication_factor_change": draw.chance(0.8),
+        "topics": [{"name": name, "partitions": each} for name, each in topics.items()],
+    }
+
+
+def list_reassignments(draw: Drawing) -> Body:
+    if draw.chance(0.5):
+        return {"topics": None}
+    topics = {draw.topic(): [draw.rng.choice((0, 1, 2))] for _ in range(2)}
+    return {"topics": [{"name": name, "partition_indexes": each} for name, each in topics.items()]}
+
+
+def _resources(draw: Drawing) -> list[tuple[int, str]]:
+    rng = draw.rng
+    choices: list[tuple[int, str]] = []
+    for _ in range(rng.choice((1, 1, 2))):
+        kind = rng.choice((TOPIC, TOPIC, TOPIC, BROKER, BROKER, GROUP, METRICS))
+        name = {
+            TOPIC: draw.topic,
+            BROKER: lambda: rng.choice(("", "", str(draw.broker()))),
+            GROUP: lambda: rng.choice(("g1", "g2")),
+            METRICS: lambda: rng.choice(("m1", "m2")),
+        }[kind]()
+        if draw.odd(0.15):
+            kind, name = rng.choice(
+                (
+                    (LOGGER, "1"),
+                    (BROKER, "x"),
+                    (BROKER, "-1"),
+                    (TOPIC, ""),
+                    (GROUP, ""),
+                    (METRICS, ""),
+                )
+            )
+        choices.append((kind, name))
+    return choices if draw.odd(0.2) else [*dict.fromkeys(choices)]
+
+
+def _configs(draw: Drawing, kind: int) -> list[tuple[str, str]]:
+    table = CONFIGS.get(kind, TOPIC_CONFIGS)
+    return [*dict(draw.some(table, 1, 2)).items()]
+
+
+def alter_incrementally(draw: Drawing) -> Body:
+    rng = draw.rng
+    resources = []
+    for kind, name in _resources(draw):
+        configs: list[Body] = []
+        for key, value in _configs(draw, kind):
+            operation = rng.choice((SET, SET, SET, SET, DELETE, APPEND, SUBTRACT))
+            if kind == METRICS and operation in (APPEND, SUBTRACT):  # `intended`: lists-of-client-metrics
+                operation = SET
+            told = None if operation == DELETE else value
+            configs.append({"name": key, "config_operation": operation, "value": told})
+        resources.append({"resource_type": kind, "resource_name": name, "configs": configs})
+    return {"resources": resources, "validate_only": draw.chance(0.08)}
+
+
+def alter_configs(draw: Drawing) -> Body:
+    resources = [
+        {
+            "resource_type": kind,
+            "resource_name": name,
+            "configs": [{"name": key, "value": value} for key, value in _configs(draw, kind)],
+        }
+        for kind, name in _resources(draw)
+    ]
+    return {"resources": resources, "validate_only": draw.chance(0.08)}
+
+
+def update_features(draw: Drawing) -> Body:
+    rng = draw.rng
+    updates = []
+    for each in draw.some(SUPPORTED, 1, 2):
+        level = rng.randint(each.min_level, each.max_level)
+        if each.name == METADATA_VERSION:
+            now = draw.account.features.get(METADATA_VERSION, 0)
+            level = rng.choice((now, min(now + 1, each.max_level), now, 7, now - 1))
+        if draw.odd(0.3):
+            level = rng.choice((99, -1, 0))
+        name = "no.such.feature" if draw.odd(0.15) else each.name
+        updates.append(
+            {"feature": name, "max_version_level": level, "upgrade_type": rng.choice((1, 1, 1, 2, 3, 0))}
+        )
+    if draw.odd(0.1):
+        updates += updates[:1]
+    return {"feature_updates": updates, "validate_only": draw.chance(0.7)}
+
+
+ENTITIES: tuple[list[tuple[str, str | None]], ...] = (
+    [("user", "alice")],
+    [("user", None)],
+    [("client-id", "c1")],
+    [("client-id", None)],
+    [("user", "bob"), ("client-id", "c1")],
+    [("client-id", "c1"), ("user", "bob")],
+    [("user", None), ("client-id", None)],
+    [("ip", "127.0.0.1")],
+    [("ip", None)],
+)
+ODD_ENTITIES: tuple[list[tuple[str, str | None]], ...] = (
+    [],
+    [("user", "")],
+    [("user", "a"), ("user", "b")],
+    [("nothing", "x")],
+    [("ip", "not an address")],
+    [("user", "a"), ("ip", "127.0.0.1")],
+    [("ip", "")],
+)
+
+
+QUOTAS = ("producer_byte_rate", "consumer_byte_rate")
+"""Not those that kraftd does not enforce: Kafka would slow down who asks here."""
+
+
+def alter_quotas(draw: Drawing) -> Body:
+    rng = draw.rng
+    entries = []
+    for entity in draw.some(ENTITIES, 1, 2):
+        if draw.odd(0.5):
+            entity = rng.choice(ODD_ENTITIES)
+        operations = []
+        for key in draw.some(QUOTAS, 1, 2):
+            if entity and entity[0][0] == "ip":
+                key = "connection_creation_rate"
+            value = rng.choice((1.0, 1000.0, 55.5))
+            if draw.odd(0.4):
+                key, value = rng.choice(
+                    (("no_such_quota", 1.0), (key, 0.0), (key, -1.0), (key, 0.5), (key, 1e30), ("", 1.0))
+                )
+            operations.append({"key": key, "value": value, "remove": draw.chance(0.3)})
+        parts = [{"entity_type": kind, "entity_name": name} for kind, name in entity]
+        entries.append({"entity": parts, "ops": operations})
+    if draw.odd(0.1):
+        entries += entries[:1]
+    return {"entries": entries, "validate_only": draw.chance(0.08)}
+
+
+def alter_scram(draw: Drawing) -> Body:
+    rng = draw.rng
+    users = ("alice", "bob", "carol")
+    deletions, upsertions = [], []
+    for user in draw.some(users, 1, 2):
+        if draw.odd(0.2):
+            user = rng.choice(("", "nobody"))
+        mechanism = rng.choice((0, 3)) if draw.odd(0.2) else rng.choice((1, 2))
+        if ((user, mechanism) in draw.account.scram and draw.chance(0.6)) or draw.odd(0.3):
+            deletions.append({"name": user, "mechanism": mechanism})
+            if not draw.odd(0.3):
+                continue
+        upsertions.append(
+            {
+                "name": user,
+                "mechanism": mechanism,
+                "iterations": rng.choice((4095, 16385, 0, -1)) if draw.odd(0.4) else rng.choice((4096, 8192)),
+                "salt": f"@bytes:{rng.randbytes(8).hex()}",
+                "salted_password": f"@bytes:{rng.randbytes(32).hex()}",
+            }
+        )
+    return {"deletions": deletions, "upsertions": upsertions}
+
+
+RESOURCE_NAMES = ("t0", "t", "g", "*", "kafka-cluster")
+PRINCIPALS = ("User:alice", "User:bob", "User:*")
+HOSTS = ("*", "127.0.0.1")
+
+
+def _acl(draw: Drawing) -> dict[str, Any]:
+    rng = draw.rng
+    kind = rng.choice((2, 2, 3, 4, 5))
+    acl: dict[str, Any] = {
+        "resource_type": kind,
+        "resource_name": "kafka-cluster" if kind == 4 else rng.choice(RESOURCE_NAMES),
+        "resource_pattern_type": rng.choice((3, 3, 4)) if kind != 4 else 3,
+        "principal": rng.choice(PRINCIPALS),
+        "host": rng.choice(HOSTS),
+        "operation": rng.choice((2, 3, 4, 8)),
+        "permission_type": rng.choice((2, 3)),
+    }
+    if draw.odd():
+        wrong: tuple[Body, ...] = (
+            {"principal": ""},
+            {"principal": "alice"},
+            {"resource_name": ""},
+            {"host": ""},
+            {"resource_type": 4, "resource_name": "other"},
+        )
+        acl |= rng.choice(wrong)
+    return acl
+
+
+def create_acls(draw: Drawing) -> Body:
+    creations = [_acl(draw) for _ in range(draw.rng.choice((1, 2, 3)))]
+    if draw.odd(0.2):
+        creations += creations[:1]
+    return {"creations": creations}
+
+
+def _filter(draw: Drawing) -> dict[str, Any]:
+    rng = draw.rng
+    found: dict[str, Any] = {
+        "resource_type_filter": rng.choice((1, 2, 2, 3, 4)),
+        "resource_name_filter": rng.choice((None, None, *RESOURCE_NAMES)),
+        "pattern_type_filter": rng.choice((1, 2, 3, 4)),
+        "principal_filter": rng.choice((None, None, *PRINCIPALS)),
+        "host_filter": rng.choice((None, None, *HOSTS)),
+        "operation": rng.choice((1, 1, 2, 3, 4, 8)),
+        "permission_type": rng.choice((1, 1, 2, 3)),
+    }
+    return found
+
+
+def delete_acls(draw: Drawing) -> Body:
+    return {"filters": [_filter(draw) for _ in range(draw.rng.choice((1, 1, 2)))]}
+
+
+def describe_acls(draw: Drawing) -> Body:
+    return _filter(draw)
+
+
+ADMIN_REQUESTS: dict[str, tuple[int, Draw]] = {
+    "CreateTopics": (10, create_topics),
+    "DeleteTopics": (3, delete_topics),
+    "CreatePartitions": (5, create_partitions),
+    "ElectLeaders": (6, elect_leaders),
+    "AlterPartitionReassignments": (8, reassign),
+    "ListPartitionReassignments": (3, list_reassignments),
+    "IncrementalAlterConfigs": (8, alter_incrementally),
+    "AlterConfigs": (4, alter_configs),
+    "UpdateFeatures": (3, update_features),
+    "AlterClientQuotas": (4, alter_quotas),
+    "AlterUserScramCredentials": (4, alter_scram),
+    "CreateAcls": (3, create_acls),
+    "DeleteAcls": (2, delete_acls),
+    "DescribeAcls": (2, describe_acls),
+}

@@ -1,0 +1,138 @@
+"""Operations from a seed: what brokers and admins ask, of which a part is meant to be refused.
+
+`Drawing.next` draws an operation that fits what there is (the account of one side); whoever draws says how
+each API is drawn in `broker_requests` and `admin_requests`. `is_odd` is true for the share that is drawn so
+that something in it is wrong: then a name is unknown, an epoch is stale, a count is bad.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from kraftd.errors import UnencodableError
+from kraftd.metadata.feature_levels import METADATA_VERSION
+from tests.conformance_kafka.account import Account, Partition
+from tests.conformance_kafka.operations import BY_NAME, Operation, encode_request, request_of
+
+BROKERS = (2, 3, 4, 5, 6)
+"""1 is the controller."""
+NOBODY = 9
+TOPICS = tuple(f"t{number}" for number in range(8))
+BAD_NAMES = ("", ".", "..", "a b", "x" * 250, "__cluster_metadata", "t/1", "é")
+ODD = 0.42
+"""The share that is meant to be refused; some of it is not, and some of the others is."""
+
+Body = Mapping[str, Any]
+Draw = Callable[["Drawing"], Body]
+
+
+class Drawing:
+    """Operations drawn from one seed."""
+
+    def __init__(self, rng: Random, account: Account, draws: Mapping[str, tuple[int, Draw]]) -> None:
+        self.rng = rng
+        self.account = account
+        self.is_odd = False
+        self.stopped: set[tuple[int, int]] = set()
+        """The brokers, with their epochs, that may have been told to stop."""
+        self._draws = draws
+        self._weights = [weight for weight, _ in draws.values()]
+
+    def next(self) -> Operation:
+        """One more operation."""
+        (name,) = self.rng.choices([*self._draws], self._weights)
+        self.is_odd = self.rng.random() < ODD
+        return self.operation(name, self._draws[name][1](self))
+
+    def operation(self, name: str, body: Body) -> Operation:
+        """A request in a version that can say it: mostly the newest."""
+        api = BY_NAME[name]
+        version = api.max_version
+        if self.rng.random() < 0.25:
+            version = self.rng.randint(api.min_version, api.max_version)
+        is_forwarded = name in FORWARDED and self.rng.random() < 0.5
+        drawn = Operation(name, version, body, is_forwarded)
+        try:
+            encode_request(drawn, request_of(drawn, self.account))
+        except UnencodableError:
+            return Operation(name, api.max_version, body, is_forwarded)
+        return drawn
+
+    # -- what draws share
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def odd(self, probability: float = 0.5) -> bool:
+        """Whether this part of an odd operation is the wrong one."""
+        return self.is_odd and self.rng.random() < probability
+
+    def some(self, values: Any, least: int = 1, most: int = 3) -> list[Any]:
+        """Some of the values, in any order."""
+        all_of = [*values]
+        return self.rng.sample(all_of, min(len(all_of), self.rng.randint(least, most)))
+
+    def broker(self) -> int:
+        """A broker's id; of an odd operation perhaps nobody's."""
+        if self.odd(0.15):
+            return NOBODY
+        known = [*self.account.brokers]
+        return self.rng.choice(known if known and self.chance(0.85) else BROKERS)
+
+    def broker_epoch(self, broker: int) -> str:
+        """Its epoch; of an odd operation perhaps an older or newer one."""
+        return f"@epoch:{broker}" + (self.rng.choice(("-1", "+1")) if self.odd(0.2) else "")
+
+    def brokers(self, most: int = 3) -> list[int]:
+        """Different brokers, registered and unfenced ones mostly; of an odd operation perhaps not."""
+        if self.odd(0.4):
+            wrong: tuple[list[int], ...] = ([], [2, 2], [NOBODY], [-1], [2, NOBODY], [*BROKERS], [3, 2, 3])
+            return self.rng.choice(wrong)
+        up = [number for number, broker in self.account.brokers.items() if not broker.is_fenced]
+        return self.some(up if up and self.chance(0.8) else BROKERS, 1, most)
+
+    def topic(self) -> str:
+        """The name of a topic; of an odd operation perhaps of none."""
+        if self.odd(0.3):
+            return self.rng.choice((*TOPICS, "nothing", *BAD_NAMES))
+        known = [*self.account.topics]
+        return self.rng.choice(known or TOPICS)
+
+    def partition_of(self, topic: str) -> int:
+        """The index of one of its partitions; of an odd operation perhaps of none."""
+        found = self.account.topics.get(topic)
+        if found is None or self.odd(0.2):
+            return self.rng.choice((0, 1, 7, -1))
+        return self.rng.choice([*found.partitions] or [0])
+
+    def partition(self) -> tuple[str, int, Partition | None]:
+        """A partition by topic and index, and what is known of it."""
+        topic = self.topic()
+        index = self.partition_of(topic)
+        return topic, index, self.account.partition(topic, index)
+
+    def has(self, level: int) -> bool:
+        """Whether the cluster's `metadata.version` is at this level."""
+        return self.account.features.get(METADATA_VERSION, 0) >= level
+
+
+FORWARDED = frozenset(
+    {
+        "AllocateProducerIds",
+        "AlterClientQuotas",
+        "AlterConfigs",
+        "AlterPartitionReassignments",
+        "AlterUserScramCredentials",
+        "CreateAcls",
+        "CreatePartitions",
+        "CreateTopics",
+        "DeleteAcls",
+        "DeleteTopics",
+        "ElectLeaders",
+        "IncrementalAlterConfigs",
+        "ListPartitionReassignments",
+        "UnregisterBroker",
+        "UpdateFeatures",
+    }
+)
+"""What brokers forward for their clients."""

@@ -1,0 +1,190 @@
+"""Answers and records in a form that two sides have in common, and where two of these differ.
+
+What is mapped, each by one rule:
+
+- topic ids, ACL ids and broker epochs are called by the order in which they came (`account`);
+- an id of a topic that no record tells of (CreateTopics that only validates) is called so;
+- texts of errors, and times, are left out;
+- NoOps are left out, and what a controller writes of itself.
+
+What is compared as a set, since Kafka's own order is that of a hash map or a shuffle:
+
+- within a record: features, listeners, eligible leader replicas;
+- the configs of one resource that follow each other, and the resources of a request for configs;
+- the outcomes of topics in CreateTopics and CreatePartitions, and the new partitions of the latter;
+- what a broker's event does to partitions, whose order depends on topic ids;
+- what DeleteTopics and DeleteAcls remove and answer, the ACLs that DescribeAcls finds and the reassignments
+  that are listed: the order depends on ids, and that of DeleteTopics is shuffled;
+- what ElectLeaders answers, if it is asked of all partitions.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kraftd.records import messages as m
+from tests.conformance_kafka.account import Account
+from tests.conformance_kafka.operations import Operation
+
+Value = Any
+"""JSON, with bytes."""
+
+LEFT_OUT = frozenset({"error_message", "unknown_tags"})
+OWN_RECORDS = (m.NoOpRecord, m.RegisterControllerRecord)
+EPOCHS = frozenset({"broker_epoch", "epoch"})
+SETS_IN_RECORDS = frozenset({"features", "end_points", "eligible_leader_replicas", "last_known_elr"})
+CONFIG_APIS = frozenset({"AlterConfigs", "IncrementalAlterConfigs"})
+BROKER_EVENTS = frozenset(
+    {"AssignReplicasToDirs", "BrokerRegistration", "BrokerHeartbeat", "UnregisterBroker"}
+)
+SETS_IN_ANSWERS = {
+    "AlterConfigs": ("responses",),
+    "IncrementalAlterConfigs": ("responses",),
+    "CreateTopics": ("topics",),
+    "CreatePartitions": ("results",),
+    "DeleteTopics": ("responses",),
+    "DeleteAcls": ("matching_acls",),
+    "DescribeAcls": ("resources", "acls"),
+    "ListPartitionReassignments": ("topics", "partitions"),
+}
+NO_RECORD_TELLS = "a topic that no record tells of"
+
+
+class Difference(NamedTuple):
+    """Where two sides did not do the same."""
+
+    index: int
+    """Of the operation."""
+    operation: Operation
+    part: str
+    """`answer` or `records`, and behind it where in it."""
+    kafka: Value
+    kraftd: Value
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What stays the same while a script is shrunk: the API, and which part."""
+        return self.operation.api, self.part.partition(" ")[0]
+
+    def __str__(self) -> str:
+        return (
+            f"operation {self.index}, {self.operation.api}: {self.part}\n"
+            f"  {self.operation.line}\n  Kafka:  {shown(self.kafka)}\n  kraftd: {shown(self.kraftd)}"
+        )
+
+
+def answer(operation: Operation, response: Any, account: Account) -> Value:
+    """A response as both sides would have it."""
+    value = _mapped(msgspec.to_builtins(response, builtin_types=(bytes,)), account)
+    if operation.api == "CreateTopics":
+        for topic in value["topics"]:
+            if isinstance(topic["topic_id"], bytes) and any(topic["topic_id"]):
+                topic["topic_id"] = NO_RECORD_TELLS
+    names = SETS_IN_ANSWERS.get(operation.api, ())
+    if operation.api == "ElectLeaders" and operation.body.get("topic_partitions") is None:
+        names = ("replica_election_results", "partition_result")
+    return _with_sets(value, names)
+
+
+def records(operation: Operation, found: Sequence[tuple[int, Any]], account: Account) -> list[Value]:
+    """Versions and records as both sides would have them."""
+    values: list[Value] = []
+    for version, record in found:
+        if not isinstance(record, OWN_RECORDS):
+            value = _mapped(msgspec.to_builtins(record, builtin_types=(bytes,)), account)
+            values.append({"record": record.NAME, "version": version, **_with_sets(value, SETS_IN_RECORDS)})
+    in_runs = _sorted_runs(values, _config_run)
+    if operation.api in CONFIG_APIS:
+        return _sorted_runs(in_runs, _run_of("ConfigRecord", "ClearElrRecord"))
+    if operation.api in BROKER_EVENTS:
+        return _sorted_runs(in_runs, _run_of("PartitionChangeRecord"))
+    if operation.api == "CreatePartitions":
+        return _sorted_runs(in_runs, _run_of("PartitionRecord"))
+    if operation.api in ("DeleteTopics", "DeleteAcls"):
+        return _sorted_runs(in_runs, _run_of("RemoveTopicRecord", "RemoveAccessControlEntryRecord"))
+    if operation.api == "ElectLeaders" and operation.body.get("topic_partitions") is None:
+        return _sorted_runs(in_runs, _run_of("PartitionChangeRecord"))
+    return in_runs
+
+
+def differing(kafka: Value, kraftd: Value, where: str = "") -> Iterator[str]:
+    """Every place where two values differ: names and indexes by dots, empty if they do as a whole."""
+    if type(kafka) is type(kraftd):
+        if isinstance(kafka, dict) and kafka.keys() == kraftd.keys():
+            for name in kafka:
+                yield from differing(kafka[name], kraftd[name], f"{where}.{name}" if where else name)
+            return
+        if isinstance(kafka, list) and len(kafka) == len(kraftd):
+            for index, (ours, theirs) in enumerate(zip(kafka, kraftd, strict=True)):
+                yield from differing(ours, theirs, f"{where}.{index}" if where else str(index))
+            return
+    if type(kafka) is not type(kraftd) or kafka != kraftd:
+        yield where
+
+
+def at(value: Value, where: str) -> Value:
+    """What is at a place that `differing` told."""
+    for step in where.split(".") if where else ():
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return value
+
+
+def shown(value: Value) -> str:
+    """A value as one line."""
+    return json.dumps(value, default=lambda each: f"@bytes:{each.hex()}")
+
+
+def _mapped(value: Value, account: Account, name: str = "") -> Value:
+    match value:
+        case dict():
+            return {key: _mapped(each, account, key) for key, each in value.items() if key not in LEFT_OUT}
+        case list() | tuple():
+            return [_mapped(each, account, name) for each in value]
+        case bytes():
+            return account.topic_names.get(value) or account.acl_names.get(value) or value
+        case int() if name in EPOCHS:
+            return account.epoch_names.get(value, value)
+    return value
+
+
+def _with_sets(value: Value, names: Iterable[str]) -> Value:
+    match value:
+        case dict():
+            inner = {key: _with_sets(each, names) for key, each in value.items()}
+            return {
+                key: sorted(each, key=shown) if key in names and isinstance(each, list) else each
+                for key, each in inner.items()
+            }
+        case list():
+            return [_with_sets(each, names) for each in value]
+    return value
+
+
+def _sorted_runs(values: Sequence[Value], run_of: Callable[[Value], object]) -> list[Value]:
+    """The values; those that follow each other and are of one run, in an order of their own."""
+    out: list[Value] = []
+    run: list[Value] = []
+    of: object = None
+    for value in values:
+        now = run_of(value)
+        if now is None or now != of:
+            out += sorted(run, key=shown)
+            run = []
+        of = now
+        if now is None:
+            out.append(value)
+        else:
+            run.append(value)
+    return out + sorted(run, key=shown)
+
+
+def _config_run(value: Value) -> object:
+    if value["record"] != "ConfigRecord":
+        return None
+    return value["resource_type"], value["resource_name"]
+
+
+def _run_of(*names: str) -> Callable[[Value], object]:
+    return lambda value: names if value["record"] in names else None

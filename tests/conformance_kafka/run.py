@@ -1,0 +1,201 @@
+"""`make conformance-kafka SEED=n OPS=m`: the same operations on kraftd's controller and on Kafka's own.
+
+    python -m tests.conformance_kafka.run --seed 7 --ops 2000
+    python -m tests.conformance_kafka.run --script FILE
+
+The first difference that is not intended ends the run: it is shrunk and printed as a script, which `--script`
+takes. Exit code 0 if there is none, 1 if there is one, 2 for what makes no sense, 3 where Java, Maven or
+Kafka's jars are missing.
+"""
+
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from kraftd.errors import ErrorCode
+from kraftd.metadata.feature_levels import METADATA_VERSION, NEW_CLUSTER_LEVELS
+from tests import commands
+from tests.conformance_kafka.admin_requests import ADMIN_REQUESTS
+from tests.conformance_kafka.broker_requests import BROKER_REQUESTS, registration
+from tests.conformance_kafka.comparing import Comparison, Reach
+from tests.conformance_kafka.drawing import BROKERS, Drawing
+from tests.conformance_kafka.normal import Difference
+from tests.conformance_kafka.operations import Operation, ScriptError, read_script, script_of
+from tests.conformance_kafka.resetting import NotEmptyError, reset
+from tests.conformance_kafka.shrinking import Script, shrink
+from tests.conformance_kafka.sides import Pair
+from tests.interop.peer import RELEASE, Kafka, NoKafkaError, find_kafka
+
+NO_KAFKA = 3
+TRIES_MAX = 400
+TRIES_OF_NEW_PROCESSES_MAX = 20
+REFUSED_MIN = 0.3
+NEWEST = NEW_CLUSTER_LEVELS[METADATA_VERSION]
+
+
+class Bench:
+    """A pair that scripts are tried on, brought back to its beginning before each."""
+
+    def __init__(self, kafka: Kafka, folder: Path, level: int) -> None:
+        self._kafka = kafka
+        self._folder = folder
+        self._level = level
+        self._is_used = False
+        self._starts = 0
+        self.pair = self._started()
+
+    def close(self) -> None:
+        """End both processes."""
+        self.pair.close()
+
+    def comparison(self, *, new: bool = False) -> Comparison:
+        """A comparison from the beginning, on new processes if asked for or needed."""
+        if self._is_used:
+            try:
+                if new:
+                    raise NotEmptyError("asked for")
+                reset(self.pair, self._features, self._configs)
+            except (NotEmptyError, OSError, AssertionError, IndexError) as why:
+                if not new:
+                    print(f"new processes: {why!r}", file=sys.stderr)
+                self.pair.close()
+                self.pair = self._started()
+        self._is_used = True
+        return Comparison(self.pair)
+
+    def _started(self) -> Pair:
+        self._starts += 1
+        folder = self._folder / str(self._starts)
+        folder.mkdir()
+        pair = Pair(self._kafka, folder, self._level)
+        try:
+            pair.start()
+        except BaseException:
+            pair.close()
+            raise
+        self._features = dict(pair.kafka.account.features)
+        self._configs = {key: dict(names) for key, names in pair.kafka.account.configs.items()}
+        return pair
+
+
+def drawn(bench: Bench, seed: int, count: int) -> tuple[list[Operation], Difference | None, Reach]:
+    """Draw operations and do each: all that were done, the difference that ended it, and what was reached."""
+    comparison = bench.comparison()
+    account = bench.pair.kafka.account
+    draw = Drawing(Random(seed), account, {**BROKER_REQUESTS, **ADMIN_REQUESTS})
+    done: list[Operation] = []
+    beginning = [draw.operation("BrokerRegistration", registration(draw, broker)) for broker in BROKERS]
+    while len(done) < count:
+        done.append(beginning.pop() if beginning else draw.next())
+        found = comparison.step(done[-1])
+        if found is not None:
+            return done, found, comparison.reach
+    return done, None, comparison.reach
+
+
+def shortened(bench: Bench, script: Script, found: Difference) -> tuple[Script, Difference]:
+    """The script, shrunk: by what is taken away again in between, or if need be with new processes."""
+    again = bench.comparison().run(script)
+    if again is not None and again.kind == found.kind:
+        return shrink(script, again, lambda each: bench.comparison().run(each), TRIES_MAX)
+    print(
+        f"it takes new processes to see it again, the script is shrunk a little only; now {again}",
+        file=sys.stderr,
+    )
+    return shrink(
+        script, found, lambda each: bench.comparison(new=True).run(each), TRIES_OF_NEW_PROCESSES_MAX
+    )
+
+
+def survey(bench: Bench, seed: int, count: int, folder: Path) -> dict[str, Difference]:
+    """Go on after each difference, from the beginning: the first one of each kind and place.
+
+    What leads to each is left in a folder, as a script.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Difference] = {}
+    done = 0
+    while done < count:
+        operations, difference, _ = drawn(bench, seed, count - done)
+        done, seed = done + len(operations), seed + 1_000_000
+        if difference is not None:
+            place = re.sub(r"\.\d+", ".N", difference.part)
+            key = f"{difference.operation.api}: {place}"
+            if len(repr(difference.kafka)) < 20:
+                key += f" {difference.kafka!r}/{difference.kraftd!r}"
+            if found.setdefault(key, difference) is difference:
+                script = folder / f"{len(found)}.jsonl"
+                script.write_text(script_of(operations, str(difference).splitlines()), encoding="utf-8")
+    return found
+
+
+def report(reach: Reach, began: float) -> str:
+    """What was reached, for people."""
+    by_api: dict[str, list[str]] = {}
+    for (api, code), count in sorted(reach.codes.items()):
+        by_api.setdefault(api, []).append(f"{ErrorCode(code).name} {count}")
+    lines = [f"  {api}: {', '.join(codes)}" for api, codes in by_api.items()]
+    lines += [f"  intended: {name} {count}" for name, count in sorted(reach.intended.items())]
+    share = reach.refused / max(reach.operations, 1)
+    lines.append(
+        f"{reach.operations} operations, {share:.0%} of them refused at least in part; "
+        f"{len(reach.codes)} pairs of an API and an error code; {commands.spent(began)}"
+    )
+    return "\n".join(lines)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run; the exit code."""
+    parser = commands.Parser(prog="conformance-kafka", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="what operations are drawn from")
+    parser.add_argument("--ops", type=commands.count, default=500, help="how many")
+    parser.add_argument("--level", type=int, default=NEWEST, help="metadata.version, by number")
+    parser.add_argument(
+        "--survey", type=Path, help="shrink nothing: scripts of all differences into this folder"
+    )
+    parser.add_argument("--script", type=Path, help="do these operations, and draw none")
+    options = parser.parse_args(words)
+    try:
+        script = read_script(options.script) if options.script else None
+        kafka = find_kafka(RELEASE)
+    except (ScriptError, OSError) as error:
+        parser.error(str(error))
+    except NoKafkaError as error:
+        print(f"skipped: {error}", file=sys.stderr)
+        return NO_KAFKA
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
+        bench = Bench(kafka, Path(folder), options.level)
+        try:
+            if options.survey:
+                kinds = survey(bench, options.seed, options.ops, options.survey)
+                print("\n\n".join(f"{key}\n{each}" for key, each in kinds.items()))
+                return int(bool(kinds))
+            return _compare(bench, script, options.seed, options.ops, began)
+        finally:
+            bench.close()
+
+
+def _compare(bench: Bench, script: list[Operation] | None, seed: int, count: int, began: float) -> int:
+    if script is not None:
+        comparison = bench.comparison()
+        found, reach = comparison.run(script), comparison.reach
+    else:
+        script, found, reach = drawn(bench, seed, count)
+    if found is None:
+        print(report(reach, began))
+        is_thin = reach.operations >= 200 and reach.refused < REFUSED_MIN * reach.operations
+        return int(is_thin)
+    print(f"seed {seed}: {found}", file=sys.stderr)
+    shortest, shown = shortened(bench, script, found)
+    print(script_of(shortest, (f"seed {seed}, {len(shortest)} operations", *str(shown).splitlines())), end="")
+    print(report(reach, began), file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    commands.run(main)

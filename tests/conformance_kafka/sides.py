@@ -1,0 +1,231 @@
+"""The two controllers side by side, and the connection on which each is asked and its log is read.
+
+Both are formatted with the same cluster id and levels of features, and configured alike: what would act by
+itself (sessions, elections by timers, NoOps, snapshots) has periods of days or is off. A `Side` asks one
+request at a time, as a broker or an admin client does, and reads what was appended as an observer.
+"""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kraftd.errors import ErrorCode
+from kraftd.metadata.feature_levels import METADATA_VERSION, NEW_CLUSTER_LEVELS, metadata_version_name
+from kraftd.protocol import messages as m
+from kraftd.protocol.kafka_codec import KAFKA
+from kraftd.protocol.principal import Principal
+from kraftd.records.batch import scan
+from kraftd.records.frame import decode_record, read_frame
+from kraftd.types import METADATA_TOPIC_ID
+from tests.brokers.kafka_process import KafkaProcess
+from tests.conformance_kafka.account import Account
+from tests.conformance_kafka.operations import Operation, encode_request, request_of
+from tests.interop.peer import Kafka
+from tests.principals import encode_principal
+from tests.process.cluster import Cluster, KafkaClient, TimeoutWaitingError, free_ports
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+DAY_MS = 86_400_000
+SETTINGS = {
+    "broker.session.timeout.ms": str(10 * DAY_MS),
+    "broker.heartbeat.interval.ms": str(DAY_MS),
+    "metadata.max.idle.interval.ms": "0",
+    "metadata.log.max.snapshot.interval.ms": "0",
+    "metadata.log.max.record.bytes.between.snapshots": str(1 << 30),
+    "unclean.leader.election.interval.ms": str(10 * DAY_MS),
+    "leader.imbalance.check.interval.seconds": str(10 * DAY_MS // 1000),
+    "auto.leader.rebalance.enable": "false",
+    "controller.quorum.append.linger.ms": "0",
+    "connections.max.idle.ms": str(10 * DAY_MS),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+WAIT_S = 60.0
+OBSERVER = 5_000
+CLOSED = "the connection was closed"
+_PRINCIPAL = encode_principal(Principal("User", "ANONYMOUS"))
+_ADDRESS = bytes((127, 0, 0, 1))
+
+
+class Appended(NamedTuple):
+    """A record in a log."""
+
+    offset: int
+    version: int
+    record: Any
+
+
+class Side:
+    """One controller, as those who speak to it see it."""
+
+    def __init__(self, name: str, port: int) -> None:
+        self.name = name
+        self.port = port
+        self.account = Account()
+        self._epoch = 0
+        """Of the last batch that was read."""
+        self._leader_epoch = 0
+        self._client: KafkaClient | None = None
+
+    @property
+    def client(self) -> KafkaClient:
+        """The connection, made if there is none."""
+        if self._client is None:
+            self._client = KafkaClient(self.port, timeout_s=WAIT_S)
+        return self._client
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._client is not None:
+            self._client.socket.close()
+            self._client = None
+
+    def ask(self, operation: Operation) -> Any:
+        """The response; `CLOSED` if there is none, the error of the envelope if that has one."""
+        message = request_of(operation, self.account)
+        try:
+            if not operation.forwarded:
+                return self.client.ask(message, operation.version)
+            told = self.client.ask(
+                m.EnvelopeRequest(
+                    request_data=encode_request(operation, message),
+                    request_principal=_PRINCIPAL,
+                    client_host_address=_ADDRESS,
+                )
+            )
+        except (OSError, IndexError):
+            self.close()
+            return CLOSED
+        if told.error_code:
+            return {"envelope": told.error_code}
+        return KAFKA.read_response(told.response_data).decode((message.API_KEY, operation.version))
+
+    def appended(self) -> list[Appended]:
+        """What was appended since this was asked last; it is in the account."""
+        found: list[Appended] = []
+        end_offset = -1
+        while end_offset != self.account.end_offset:
+            end_offset = self.account.end_offset
+            found += self._fetched()
+        return found
+
+    def _fetched(self) -> list[Appended]:
+        partition = m.FetchRequestFetchPartition(
+            current_leader_epoch=self._leader_epoch,
+            fetch_offset=self.account.end_offset,
+            last_fetched_epoch=self._epoch,
+            replica_directory_id=b"o" * 16,
+        )
+        response = self.client.ask(
+            m.FetchRequest(
+                cluster_id=CLUSTER_ID,
+                replica_state=m.FetchRequestReplicaState(replica_id=OBSERVER),
+                max_bytes=8 << 20,
+                topics=(m.FetchRequestFetchTopic(topic_id=METADATA_TOPIC_ID, partitions=(partition,)),),
+            ),
+            17,
+        )
+        data = response.responses[0].partitions[0]
+        if data.error_code == ErrorCode.FENCED_LEADER_EPOCH:
+            self._leader_epoch = data.current_leader.leader_epoch
+            return self._fetched()
+        if data.error_code or data.snapshot_id.end_offset >= 0:
+            raise TimeoutWaitingError(f"{self.name} lets its log not be read: {data}")
+        found = []
+        for batch in scan(bytes(data.records or b"")):
+            for index, value in enumerate(() if batch.is_control else batch.values()):
+                offset = batch.base_offset + index
+                found.append(Appended(offset, read_frame(value)[1], decode_record(value)))
+                self.account.apply(found[-1].record, offset)
+            self.account.end_offset, self._epoch = batch.end_offset, batch.epoch
+        return found
+
+
+class Pair:
+    """Both controllers, started. Ends every process that it started when it is left."""
+
+    def __init__(self, kafka: Kafka, folder: Path, level: int) -> None:
+        features = {**NEW_CLUSTER_LEVELS, METADATA_VERSION: level}
+        if level != NEW_CLUSTER_LEVELS[METADATA_VERSION]:
+            features = {METADATA_VERSION: level}
+        self.folder = folder
+        self._kafka = kafka
+        self._level = level
+        self._port = free_ports(1)[0]
+        self._process = KafkaProcess(kafka, folder, 1, self._properties())
+        self._formatted = kafka.jars.with_name(f"conformance-{kafka.release}-{level}")
+        """Kafka's directory as it begins, kept for the next start: formatting takes longer than the rest."""
+        if not self._formatted.is_dir():
+            self._format()
+        self._cluster = Cluster(
+            folder / "kraftd", 1, settings=SETTINGS, cluster_id=CLUSTER_ID, features=features, start=False
+        )
+        self.kafka = Side("Kafka", self._port)
+        self.kraftd = Side("kraftd", self._cluster[1].port)
+
+    def __enter__(self) -> "Pair":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Side]:
+        yield self.kafka
+        yield self.kraftd
+
+    def start(self) -> None:
+        """Start both, with nothing in their logs but how they begin."""
+        shutil.rmtree(self.folder / "kafka", ignore_errors=True)
+        shutil.copytree(self._formatted, self.folder / "kafka")
+        self._process.start()
+        self._cluster[1].start()
+        for side in self:
+            self._wait_ready(side)
+
+    def close(self) -> None:
+        """Kill whatever still runs."""
+        for side in self:
+            side.close()
+        if self._process.is_running:
+            self._process.kill()
+        self._cluster.close()
+
+    def last_lines(self) -> str:
+        """What both said last."""
+        return f"--- Kafka\n{self._process.last_lines()}\n--- kraftd\n{self._cluster[1].last_lines()}"
+
+    def _wait_ready(self, side: Side) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, TimeoutWaitingError, IndexError):
+                side.appended()
+                if side.account.is_registered or (self._level < 15 and side.account.features):
+                    return
+            side.close()
+            time.sleep(0.05)
+        raise TimeoutWaitingError(f"{side.name} is not ready\n{self.last_lines()}")
+
+    def _format(self) -> None:
+        process = self._process
+        release = metadata_version_name(self._level)
+        self._kafka.run(
+            *("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", process.config_path),
+            *("--release-version", release),
+        )
+        shutil.move(self.folder / "kafka", self._formatted)
+
+    def _properties(self) -> Mapping[str, str]:
+        return {
+            "process.roles": "controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+            "listeners": f"CONTROLLER://127.0.0.1:{self._port}",
+            "log.dirs": str(self.folder / "kafka"),
+            **SETTINGS,
+        }
