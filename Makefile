@@ -14,10 +14,10 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test conformance check check-format check-lint check-types check-imports check-proto slices \
-        chaos crashpoints hostile sabotage sim interop brokers kafka readme proto rewrite format bench lock clean
+        chaos crashpoints hostile sabotage sim interop brokers conformance-kafka kafka readme proto rewrite format bench lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
 
 setup: $(STAMP) ## Make .venv from the lock files; does nothing when nothing changed
 
@@ -44,7 +44,8 @@ test: setup ## All tests that are quick (under 15 minutes on 2 cores)
 # Side by side: the daemons of chaos wait much, the seeds compute. What a real Kafka judges is `make interop` and
 # `make brokers`.
 slices: setup ## A slice of every slow suite, on all cores (12 minutes on 2)
-	$(PYTEST) -m slow --ignore tests/interop --ignore tests/brokers -n auto --dist loadgroup $(ARGS)
+	$(PYTEST) -m slow --ignore tests/interop --ignore tests/brokers \
+	  --ignore tests/conformance_kafka -n auto --dist loadgroup $(ARGS)
 
 MINUTES ?= 1
 chaos: setup ## Real daemons, hurt every few seconds, for MINUTES=1; BROKERS=3 for Kafka's too; SEED=n for a run that is alike
@@ -55,6 +56,10 @@ interop: setup ## Our records and rules against a real Kafka's (Java 17 and Mave
 
 brokers: setup ## Real Kafka brokers on our controllers, or with ARGS="--controllers kafka" on Kafka's own
 	$(PYTEST) tests/brokers $(ARGS)
+
+OPS ?= 1500
+conformance-kafka: setup ## The same operations on our controller and on Kafka's own: SEED=n, OPS=m, ARGS="--script FILE" (Java 17 and Maven)
+	$(BIN)/python -m tests.conformance_kafka.run $(if $(SEED),--seed $(SEED)) --ops $(OPS) $(ARGS)
 
 kafka: setup ## Three controllers and a real Kafka broker on this machine, until interrupted: ARGS="--brokers 3" for more
 	@$(BIN)/python scripts/kafka.py $(ARGS)

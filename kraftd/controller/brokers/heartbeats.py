@@ -287,9 +287,7 @@ def _cordoned_directories(
         return ()
     if not is_cordoned_anew(broker, cordoned):
         return ()
-    change = BrokerRegistrationChangeRecord(
-        broker.broker_id, broker.broker_epoch, cordoned_log_dirs=cordoned
-    )
+    change = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, cordoned_log_dirs=cordoned)
     told = {**_who(broker), "directories": [uuid_text(directory) for directory in cordoned]}
     is_news = bool(cordoned or broker.cordoned_log_dirs)  # every start says it, and nearly all say "none"
     return (Stage("directories_cordoned" if is_news else "", told, first=(change,)),)

@@ -103,19 +103,29 @@ def _directories(context: Context, request: BrokerRegistrationRequest) -> Compla
 
 
 def _features(context: Context, request: BrokerRegistrationRequest) -> Complaint | None:
-    ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
-    if METADATA_VERSION not in ranges:
-        return Complaint(
-            ErrorCode.UNSUPPORTED_VERSION, f"it does not say which {METADATA_VERSION} it supports"
+    """What it lists comes first, then that it lists `metadata.version`, then what it does not list."""
+    levels = context.image[FEATURES]
+    listed = {f.name for f in request.features}
+    for each in request.features:
+        found = _unsupported(
+            each.name, levels.level(each.name), each.min_supported_version, each.max_supported_version
         )
-    for name, level in context.image[FEATURES].items():
-        low, high = ranges.get(name, (0, 0))
-        if not low <= level <= high:
-            is_release = name == METADATA_VERSION
-            told = metadata_version_name(level) if is_release else str(level)
-            text = f"the cluster runs {name} {told} (level {level}); it supports levels {low} to {high} only"
-            return Complaint(ErrorCode.UNSUPPORTED_VERSION, text)
-    return None
+        if found is not None:
+            return found
+    if METADATA_VERSION not in listed:
+        return Complaint(
+            ErrorCode.INVALID_REGISTRATION, f"it does not say which {METADATA_VERSION} it supports"
+        )
+    left_out = (_unsupported(name, level, 0, 0) for name, level in levels.items() if name not in listed)
+    return next((found for found in left_out if found is not None), None)
+
+
+def _unsupported(name: str, level: int, low: int, high: int) -> Complaint | None:
+    if low <= level <= high:
+        return None
+    told = metadata_version_name(level) if name == METADATA_VERSION else str(level)
+    text = f"the cluster runs {name} {told} (level {level}); it supports levels {low} to {high} only"
+    return Complaint(ErrorCode.UNSUPPORTED_VERSION, text)
 
 
 CHECKS: Final[tuple[_Check, ...]] = (

@@ -156,7 +156,6 @@ def _decide(
             context.rights.check_config(AclOperation.ALTER_CONFIGS, kind, name)
             if is_too_long(name):
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"The name {quoted(name)} is too long.")
-            rules.check_name(name)
             written += changes(context, rules, resource)
         except RefusedError as refused:
             outcomes.append((refused.code, room.text(str(refused)), kind, name))
@@ -236,6 +235,7 @@ def _written(
     context: Context, rules: ResourceRules, kind: int, resource_name: str, asked: Mapping[str, str | None]
 ) -> list[ConfigRecord]:
     """The records of the configs that shall have other values; None is "not set"."""
+    rules.check_name(resource_name)
     configs = context.image[CONFIGS]
     records = []
     for name, value in asked.items():

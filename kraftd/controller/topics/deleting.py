@@ -64,7 +64,8 @@ def delete_topics(
         try:
             topic = _find(topics, each, named)
         except RefusedError as refused:
-            results.append(_result(each, refused.code, outcomes.text(str(refused))))
+            told = _with_its_id(topics, each, named)
+            results.append(_result(told, refused.code, outcomes.text(str(refused))))
             continue
         records.append(RemoveTopicRecord(topic.topic_id))
         results.append(_result((topic.name, topic.topic_id), ErrorCode.NONE, None))
@@ -133,6 +134,12 @@ def _is_told_by_its_name(topics: TopicsImage, each: _Named, named: Counter[_Name
     name, topic_id = each
     topic = topics.get(topic_id) if name is None and named[each] == 1 else None
     return topic is not None and named[(topic.name, ZERO_UUID)] == 1
+
+
+def _with_its_id(topics: TopicsImage, each: _Named, named: Counter[_Named]) -> _Named:
+    """What the outcome of a topic names: both, if the request does."""
+    topic_id = topics.id_of(each[0]) if each[0] is not None else None
+    return (each[0], topic_id) if topic_id is not None and (None, topic_id) in named else each
 
 
 def _result(named: _Named, error: ErrorCode, text: str | None) -> DeleteTopicsResponseDeletableTopicResult:

@@ -153,10 +153,10 @@ def test_what_is_deleted_is_gone_with_its_configs_and_a_new_topic_of_its_name_ha
         ([("a", A)], {("a", A): ErrorCode.INVALID_REQUEST}),
         ([("a", ZERO_UUID)] * 2, {("a", ZERO_UUID): ErrorCode.INVALID_REQUEST}),
         ([(None, A)] * 3, {(None, A): ErrorCode.INVALID_REQUEST}),
-        ([(None, A), ("a", ZERO_UUID)], {("a", ZERO_UUID): ErrorCode.INVALID_REQUEST}),
+        ([(None, A), ("a", ZERO_UUID)], {("a", A): ErrorCode.INVALID_REQUEST}),
         (
             [(None, A), (None, A), ("a", ZERO_UUID)],
-            {(None, A): ErrorCode.INVALID_REQUEST, ("a", ZERO_UUID): ErrorCode.INVALID_REQUEST},
+            {(None, A): ErrorCode.INVALID_REQUEST, ("a", A): ErrorCode.INVALID_REQUEST},
         ),
     ],
 )

@@ -132,8 +132,20 @@ def test_a_feature_that_a_broker_does_not_list_counts_as_off(world):
 
 def test_a_broker_must_say_which_metadata_versions_it_supports(world):
     error, why = refused(world, features=_without(METADATA_VERSION))
-    assert error == ErrorCode.UNSUPPORTED_VERSION
+    assert error == ErrorCode.INVALID_REGISTRATION
     assert METADATA_VERSION in why
+
+
+def test_a_listed_feature_that_cannot_run_is_told_before_metadata_version_is_missed(world):
+    narrow = [BrokerRegistrationRequestFeature("group.version", 0, 0)]
+    assert refused(world, features=narrow)[0] == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_feature_that_is_off_must_be_within_what_a_broker_lists(world):
+    lists_no_off = [*FEATURES, BrokerRegistrationRequestFeature("another.version", 1, 2)]
+    error, why = refused(world, features=lists_no_off)
+    assert error == ErrorCode.UNSUPPORTED_VERSION
+    assert "another.version" in why
 
 
 def test_a_broker_on_its_way_from_zookeeper_is_refused(world):

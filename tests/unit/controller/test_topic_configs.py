@@ -46,6 +46,11 @@ def alter(kind, name, *changes, image=None, **context):
     return records, ErrorCode(response.responses[0].error_code)
 
 
+@pytest.mark.parametrize("name", ["", "..", "gone"])
+def test_appending_to_what_is_no_list_is_told_before_what_is_wrong_with_the_topic(name):
+    assert alter(TOPIC, name, ("min.insync.replicas", APPEND, "1"))[1] is ErrorCode.INVALID_CONFIG
+
+
 def set_one(kind, name, config, value, **context):
     return alter(kind, name, (config, SET, value), **context)[1]
 
