@@ -16,53 +16,11 @@ from cluster import Cluster
 from prometheus_client.parser import text_string_to_metric_families
 from test_broker_life import Broker
 
+from tests.kafka_metrics import KAFKAS
+
 DOCS = Path(__file__).parents[2] / "docs"
 DASHBOARD = DOCS / "dashboards" / "kraftd.json"
 ALERTS = DOCS / "dashboards" / "alerts.yml"
-
-KAFKAS: Mapping[str, Sequence[str]] = {
-    "kafka_controller_kafkacontroller": (
-        "ActiveControllerCount",
-        "LastAppliedRecordOffset",
-        "LastCommittedRecordOffset",
-        "LastAppliedRecordTimestamp",
-        "LastAppliedRecordLagMs",
-        "TimedOutBrokerHeartbeatCount",
-        "EventQueueOperationsStartedCount",
-        "EventQueueOperationsTimedOutCount",
-        "NewActiveControllersCount",
-        "TimeSinceLastHeartbeatReceivedMs",
-        "FencedBrokerCount",
-        "ActiveBrokerCount",
-        "ControlledShutdownBrokerCount",
-        "BrokerRegistrationState",
-        "GlobalTopicCount",
-        "GlobalPartitionCount",
-        "OfflinePartitionsCount",
-        "PreferredReplicaImbalanceCount",
-        "MetadataErrorCount",
-        "IgnoredStaticVoters",
-    ),
-    "kafka_controller_controllereventmanager": (
-        "EventQueueTimeMs",
-        "EventQueueProcessingTimeMs",
-        "AvgIdleRatio",
-    ),
-    "kafka_controller_controllerstats": (
-        "UncleanLeaderElectionsPerSec",
-        "ElectionFromEligibleLeaderReplicasPerSec",
-    ),
-    "kafka_server_metadataloader": (
-        "CurrentMetadataVersion",
-        "HandleLoadSnapshotCount",
-        "CurrentControllerId",
-        "FinalizedLevel",
-        "AvgIdleRatio",
-    ),
-    "kafka_server_snapshotemitter": ("LatestSnapshotGeneratedBytes", "LatestSnapshotGeneratedAgeMs"),
-}
-"""The names of Kafka 4.3.1: QuorumControllerMetrics, ControllerMetadataMetrics, MetadataLoaderMetrics and
-SnapshotEmitterMetrics, by the beginning that Prometheus' exporter for JMX gives them."""
 
 NOT_ON_THE_PAGE = {
     "kafka_server_metadataloader_avgidleratio": "there is no thread of a loader: see poll_idle_ratio_avg",
