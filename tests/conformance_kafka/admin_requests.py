@@ -170,7 +170,7 @@ def _resources(draw: Drawing) -> list[tuple[int, str]]:
         kind = rng.choice((TOPIC, TOPIC, TOPIC, BROKER, BROKER, GROUP, METRICS))
         name = {
             TOPIC: draw.topic,
-            BROKER: lambda: rng.choice(("", "", str(draw.broker()))),
+            BROKER: lambda: rng.choice(("", "", *map(str, draw.account.brokers))),
             GROUP: lambda: rng.choice(("g1", "g2")),
             METRICS: lambda: rng.choice(("m1", "m2")),
         }[kind]()
@@ -201,7 +201,7 @@ def alter_incrementally(draw: Drawing) -> Body:
         configs: list[Body] = []
         for key, value in _configs(draw, kind):
             operation = rng.choice((SET, SET, SET, SET, DELETE, APPEND, SUBTRACT))
-            if kind == METRICS and operation in (APPEND, SUBTRACT):  # `intended`: lists-of-client-metrics
+            if kind not in (TOPIC, BROKER, GROUP):  # `intended`: lists-of-client-metrics
                 operation = SET
             told = None if operation == DELETE else value
             configs.append({"name": key, "config_operation": operation, "value": told})

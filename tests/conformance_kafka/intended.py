@@ -69,6 +69,16 @@ def _topics_without_elections(found: Difference) -> bool:
     return [each for each in found.kafka if each["partition_result"]] == found.kraftd
 
 
+def _named_twice(found: Difference) -> bool:
+    if found.part != "answer at responses" or found.operation.api not in (
+        "AlterConfigs",
+        "IncrementalAlterConfigs",
+    ):
+        return False
+    once = [each for index, each in enumerate(found.kraftd) if each not in found.kraftd[:index]]
+    return bool(once == found.kafka)
+
+
 INTENDED: tuple[Intended, ...] = (
     Intended(
         "id-of-a-controller",
@@ -126,6 +136,12 @@ INTENDED: tuple[Intended, ...] = (
         _codes(ErrorCode.NONE, ErrorCode.INVALID_REQUEST),
     ),
     Intended(
+        "resource-named-twice",
+        "What becomes of a resource that is named twice is told as often as it is named; in Kafka once.",
+        _named_twice,
+        goes_on=True,
+    ),
+    Intended(
         "config-without-a-value",
         "As before: what is set to nothing Kafka's controller deletes.",
         _codes(ErrorCode.NONE, ErrorCode.INVALID_REQUEST),
@@ -152,7 +168,7 @@ INTENDED: tuple[Intended, ...] = (
     ),
     Intended(
         "unknown-resource-type",
-        "Kafka closes the connection.",
+        "Of two resources whose types Kafka does not know, it closes the connection.",
         lambda found: found.part == "answer" and found.kafka == _CLOSED,
     ),
     Intended(
@@ -179,7 +195,7 @@ INTENDED: tuple[Intended, ...] = (
         "a-move-that-is-changed",
         "A move that is changed is what the newest request says; Kafka keeps what is being added if the new "
         "one adds nothing.",
-        _field_of_a_record("adding_replicas"),
+        _records,
     ),
 )
 
