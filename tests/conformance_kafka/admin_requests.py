@@ -103,6 +103,8 @@ def create_partitions(draw: Drawing) -> Body:
     topics = []
     for name in {draw.topic(): None for _ in range(rng.choice((1, 1, 2)))}:
         known = draw.account.topics.get(name)
+        if known is not None and any(each.is_moving for each in known.partitions.values()):
+            continue  # `intended`: replication-factor-while-moving
         there = len(known.partitions) if known else 1
         more = rng.randint(1, 2)
         count = there + (rng.choice((0, -1, -20, 20_000)) if draw.odd(0.3) else more)
@@ -141,6 +143,8 @@ def reassign(draw: Drawing) -> Body:
     for _ in range(draw.rng.choice((1, 1, 2))):
         name, index, partition = draw.partition()
         target: list[int] | None = draw.brokers(4)
+        if partition is not None and draw.has_elr:  # `intended`: eligible-after-a-move
+            target = draw.some({*partition.replicas, *draw.brokers()} & {*BROKERS}, 5, 5)
         is_moving = partition is not None and bool(partition.is_moving or partition.elr)
         if is_moving or draw.odd(0.2):  # `intended`: a-move-that-is-changed, eligible-after-a-move
             target = None
@@ -166,7 +170,7 @@ def _resources(draw: Drawing) -> list[tuple[int, str]]:
         kind = rng.choice((TOPIC, TOPIC, TOPIC, BROKER, BROKER, GROUP, METRICS))
         name = {
             TOPIC: draw.topic,
-            BROKER: lambda: rng.choice(("", "", str(draw.broker()))),
+            BROKER: lambda: rng.choice(("", "", *map(str, draw.account.brokers))),
             GROUP: lambda: rng.choice(("g1", "g2")),
             METRICS: lambda: rng.choice(("m1", "m2")),
         }[kind]()
@@ -197,7 +201,7 @@ def alter_incrementally(draw: Drawing) -> Body:
         configs: list[Body] = []
         for key, value in _configs(draw, kind):
             operation = rng.choice((SET, SET, SET, SET, DELETE, APPEND, SUBTRACT))
-            if kind == METRICS and operation in (APPEND, SUBTRACT):  # `intended`: lists-of-client-metrics
+            if kind not in (TOPIC, BROKER, GROUP):  # `intended`: lists-of-client-metrics
                 operation = SET
             told = None if operation == DELETE else value
             configs.append({"name": key, "config_operation": operation, "value": told})

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS, SUPPORTED
+from kraftd.metadata.feature_levels import SUPPORTED
 from tests.conformance_kafka.drawing import BROKERS, NOBODY, Body, Draw, Drawing
 from tests.conformance_kafka.operations import id_of
 from tests.conformance_kafka.sides import CLUSTER_ID
@@ -100,6 +100,11 @@ def heartbeat(draw: Drawing) -> Body:
     known = draw.account.brokers.get(broker)
     if known is not None and not known.is_fenced:
         body["current_metadata_offset"] = "@end"
+    if known is not None and known.is_stopping:
+        if known.is_fenced:  # `intended`: unfenced-while-it-stops
+            body |= {"want_fence": True, "cordoned_log_dirs": None}
+        else:
+            return _behind_the_others(draw, body)
     if wants_stop and known is not None:
         draw.stopped.add((broker, known.epoch))
     if draw.chance(0.15):
@@ -109,6 +114,20 @@ def heartbeat(draw: Drawing) -> Body:
         if draw.odd(0.4):
             body["cordoned_log_dirs"] = draw.some(("@id:directory of nobody", *directories_of(2)))
     return body
+
+
+def _behind_the_others(draw: Drawing, stopping: dict[str, Any]) -> Body:
+    """A heartbeat of a broker that stops, once all that are up have said how far they are: Kafka forgets that
+    when they register again or are unfenced (`intended`: a-heartbeat-later).
+    """
+    up = [number for number, each in draw.account.brokers.items() if not (each.is_fenced or each.is_stopping)]
+    beats = [
+        {"broker_id": number, "broker_epoch": f"@epoch:{number}", "current_metadata_offset": "@end"}
+        for number in up
+    ]
+    first, *others = [*beats, stopping]
+    draw.pending += [draw.operation("BrokerHeartbeat", each) for each in others]
+    return first
 
 
 def _lost_directories(draw: Drawing, broker: int) -> Body:
@@ -214,8 +233,7 @@ def producer_ids(draw: Drawing) -> Body:
 
 def unregister(draw: Drawing) -> Body:
     broker = draw.rng.choice((NOBODY, -1)) if draw.is_odd else draw.broker()
-    has_elr = draw.account.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
-    is_eligible = has_elr and any(  # `intended`: eligible-after-unregistering
+    is_eligible = draw.has_elr and any(  # `intended`: eligible-after-unregistering
         broker in (*partition.elr, *partition.isr)
         for topic in draw.account.topics.values()
         for partition in topic.partitions.values()

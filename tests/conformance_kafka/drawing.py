@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from kraftd.errors import UnencodableError
-from kraftd.metadata.feature_levels import METADATA_VERSION
+from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from tests.conformance_kafka.account import Account, Partition
 from tests.conformance_kafka.operations import BY_NAME, Operation, encode_request, request_of
 
@@ -35,11 +35,15 @@ class Drawing:
         self.is_odd = False
         self.stopped: set[tuple[int, int]] = set()
         """The brokers, with their epochs, that may have been told to stop."""
+        self.pending: list[Operation] = []
+        """What comes next, before anything is drawn."""
         self._draws = draws
         self._weights = [weight for weight, _ in draws.values()]
 
     def next(self) -> Operation:
         """One more operation."""
+        if self.pending:
+            return self.pending.pop(0)
         (name,) = self.rng.choices([*self._draws], self._weights)
         self.is_odd = self.rng.random() < ODD
         return self.operation(name, self._draws[name][1](self))
@@ -110,6 +114,11 @@ class Drawing:
         topic = self.topic()
         index = self.partition_of(topic)
         return topic, index, self.account.partition(topic, index)
+
+    @property
+    def has_elr(self) -> bool:
+        """Whether eligible leader replicas are on."""
+        return self.account.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
 
     def has(self, level: int) -> bool:
         """Whether the cluster's `metadata.version` is at this level."""

@@ -1,16 +1,19 @@
 """The differences that are meant, each with its reason. `test_intended` still finds each of them.
 
-The script of each, in `intended/`, is a short one that shows it at its end. After those that leave the two
-sides in different states nothing can be compared any more (`ends`): what draws operations avoids them.
+Each has a short script, in `intended/`, that shows it at its end and there alone. After most of them the two
+sides are in different states, or Kafka's controller has given up the lead, so that nothing can be compared
+any more: what draws operations leaves them out, and only those of which `goes_on` is true are passed over.
 """
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kraftd.errors import ErrorCode
 from tests.conformance_kafka.normal import Difference
 
 SCRIPTS = Path(__file__).parent / "intended"
+_CLOSED = "the connection was closed"
 
 
 class Intended(NamedTuple):
@@ -20,6 +23,8 @@ class Intended(NamedTuple):
     """Also of its script."""
     reason: str
     is_it: Callable[[Difference], bool]
+    goes_on: bool = False
+    """Whether both sides are in one state after it."""
 
     @property
     def script(self) -> Path:
@@ -27,85 +32,174 @@ class Intended(NamedTuple):
         return SCRIPTS / f"{self.name}.jsonl"
 
 
-def _is_registration_of_a_controller(found: Difference) -> bool:
-    return found.operation.api == "BrokerRegistration" and found.operation.body["broker_id"] == 1
-
-
-def _is_start_after_stop(found: Difference) -> bool:
-    is_answer = found.part.startswith("answer")
-    return (
-        found.operation.api == "BrokerRegistration" and is_answer and (found.kafka, found.kraftd) == (101, 0)
+def _codes(kafka: int, kraftd: int) -> Callable[[Difference], bool]:
+    """Whether an answer holds these two error codes in one place."""
+    return lambda found: (
+        found.part.startswith("answer")
+        and found.part.endswith("error_code")
+        and (found.kafka, found.kraftd) == (kafka, kraftd)
     )
 
 
-def _is_fenced_again(found: Difference) -> bool:
-    return found.operation.api == "BrokerHeartbeat" and _without(found, lambda each: each.get("fenced") == 1)
+def _field_of_a_record(name: str) -> Callable[[Difference], bool]:
+    """Whether a record differs in this field."""
+    return lambda found: found.part.startswith("records at ") and found.part.endswith(f".{name}")
 
 
-def _is_other_order(found: Difference) -> bool:
-    return bool(found.operation.api == "BrokerHeartbeat" and found.operation.body.get("offline_log_dirs"))
+def _records(found: Difference) -> bool:
+    return found.part.startswith("records")
 
 
-def _is_topic_without_elections(found: Difference) -> bool:
+def _given_up(found: Difference) -> bool:
+    """Whether Kafka's log cannot be read any more."""
+    return (
+        found.part == "records" and str(found.kafka).startswith("TimeoutWaitingError") and found.kraftd == ""
+    )
+
+
+def _fenced_again(found: Difference) -> bool:
+    if found.operation.api != "BrokerHeartbeat" or found.part != "records":
+        return False
+    return [each for each in found.kafka if each.get("fenced") != 1] == found.kraftd
+
+
+def _topics_without_elections(found: Difference) -> bool:
     if found.operation.api != "ElectLeaders" or found.part != "answer at replica_election_results":
         return False
     return [each for each in found.kafka if each["partition_result"]] == found.kraftd
 
 
-def _is_broker_config(found: Difference) -> bool:
-    if found.operation.api not in ("IncrementalAlterConfigs", "AlterConfigs"):
+def _named_twice(found: Difference) -> bool:
+    if found.part != "answer at responses" or found.operation.api not in (
+        "AlterConfigs",
+        "IncrementalAlterConfigs",
+    ):
         return False
-    is_answer = found.part.startswith("answer") and found.part.endswith("error_code")
-    return is_answer and (found.kafka, found.kraftd) == (0, 40) and _resource(found)["resource_type"] == 4
-
-
-def _resource(found: Difference) -> Any:
-    return found.operation.body["resources"][int(found.part.split(".")[-2])]
-
-
-def _without(found: Difference, is_extra: Callable[[dict[str, Any]], bool]) -> bool:
-    """Whether what Kafka appended is what kraftd did, and such a record."""
-    if found.part != "records":
-        return False
-    return [each for each in found.kafka if not is_extra(each)] == found.kraftd
+    once = [each for index, each in enumerate(found.kraftd) if each not in found.kraftd[:index]]
+    return bool(once == found.kafka)
 
 
 INTENDED: tuple[Intended, ...] = (
     Intended(
         "id-of-a-controller",
         "A broker with the id of a voter is refused: Kafka takes it, and the two answer for each other.",
-        _is_registration_of_a_controller,
+        _codes(ErrorCode.NONE, ErrorCode.INVALID_REGISTRATION),
     ),
     Intended(
         "start-after-stop",
         "A broker that was told that it may stop can start again at once; Kafka takes its session for alive.",
-        _is_start_after_stop,
+        _codes(ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.NONE),
     ),
     Intended(
         "fenced-again",
         "Kafka fences a broker again that is fenced and asks whether it may stop; kraftd writes nothing.",
-        _is_fenced_again,
+        _fenced_again,
+        goes_on=True,
     ),
     Intended(
         "topics-without-elections",
         "ElectLeaders of all partitions: Kafka lists the topics of which nothing is told as well.",
-        _is_topic_without_elections,
-    ),
-    Intended(
-        "config-of-a-broker",
-        "kraftd's controller refuses what no broker could be configured with; in Kafka the broker does that "
-        "that a client speaks to, and its controller takes anything.",
-        _is_broker_config,
+        _topics_without_elections,
+        goes_on=True,
     ),
     Intended(
         "lost-directories-first",
         "Of a heartbeat that tells of lost directories and changes the broker's state as well, kraftd heeds "
         "the directories first, so that nobody is elected on one that is lost.",
-        _is_other_order,
+        _records,
+    ),
+    Intended(
+        "cordoned-directories-stay",
+        "Who registers once more keeps its cordoned directories; Kafka forgets them for a while.",
+        _field_of_a_record("cordoned_log_dirs"),
+    ),
+    Intended(
+        "unfenced-while-it-stops",
+        "Who is unfenced while it is shutting down leads nothing; in Kafka it is elected once more.",
+        _records,
+    ),
+    Intended(
+        "a-heartbeat-later",
+        "Kafka forgets how far a broker has read the log when it is unfenced, and lets one that stops wait "
+        "for that broker's next heartbeat.",
+        lambda found: found.part.startswith("answer at ") and (found.kafka, found.kraftd) == (False, True),
+    ),
+    Intended(
+        "config-of-a-broker",
+        "kraftd's controller refuses what no broker could be configured with; in Kafka the broker does that "
+        "that a client speaks to, and its controller takes anything.",
+        _codes(ErrorCode.NONE, ErrorCode.INVALID_CONFIG),
+    ),
+    Intended(
+        "config-named-twice",
+        "As before: of a config that is named twice Kafka's controller takes the last.",
+        _codes(ErrorCode.NONE, ErrorCode.INVALID_REQUEST),
+    ),
+    Intended(
+        "resource-named-twice",
+        "What becomes of a resource that is named twice is told as often as it is named; in Kafka once.",
+        _named_twice,
+        goes_on=True,
+    ),
+    Intended(
+        "config-without-a-value",
+        "As before: what is set to nothing Kafka's controller deletes.",
+        _codes(ErrorCode.NONE, ErrorCode.INVALID_REQUEST),
+    ),
+    Intended(
+        "config-of-an-unregistered-broker",
+        "A broker can be configured before it is there; Kafka wants it to be registered.",
+        _codes(ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.NONE),
+    ),
+    Intended(
+        "lists-of-client-metrics",
+        "Kafka does not know which configs of client metrics are lists, and appends to none.",
+        _codes(ErrorCode.INVALID_CONFIG, ErrorCode.NONE),
+    ),
+    Intended(
+        "unknown-config-operation",
+        "Kafka's controller gives up the lead.",
+        _given_up,
+    ),
+    Intended(
+        "unknown-recovery-state",
+        "Kafka's controller gives up the lead.",
+        _given_up,
+    ),
+    Intended(
+        "unknown-resource-type",
+        "Of two resources whose types Kafka does not know, it closes the connection.",
+        lambda found: found.part == "answer" and found.kafka == _CLOSED,
+    ),
+    Intended(
+        "unknown-number-of-an-acl",
+        "Kafka closes the connection.",
+        lambda found: found.part == "answer" and found.kafka == _CLOSED,
+    ),
+    Intended(
+        "match-in-an-acl",
+        "ANY or MATCH, where they mean nothing, cost their entry; in Kafka the whole request.",
+        _codes(ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REQUEST),
+    ),
+    Intended(
+        "eligible-after-unregistering",
+        "Who is unregistered leaves the eligible leader replicas as well.",
+        _field_of_a_record("eligible_leader_replicas"),
+    ),
+    Intended(
+        "replication-factor-while-moving",
+        "New partitions have as many replicas as partition 0; Kafka asks the one that a hash map has first.",
+        _codes(ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.NONE),
+    ),
+    Intended(
+        "a-move-that-is-changed",
+        "A move that is changed is what the newest request says; Kafka keeps what is being added if the new "
+        "one adds nothing.",
+        _records,
     ),
 )
 
 
 def intended(difference: Difference) -> Intended | None:
-    """Which of the intended ones this is, if it is one."""
-    return next((each for each in INTENDED if each.is_it(difference)), None)
+    """Which of the intended ones that go on this is, if it is one."""
+    return next((each for each in INTENDED if each.goes_on and each.is_it(difference)), None)

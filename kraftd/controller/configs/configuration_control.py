@@ -235,7 +235,6 @@ def _written(
     context: Context, rules: ResourceRules, kind: int, resource_name: str, asked: Mapping[str, str | None]
 ) -> list[ConfigRecord]:
     """The records of the configs that shall have other values; None is "not set"."""
-    rules.check_name(resource_name)
     configs = context.image[CONFIGS]
     records = []
     for name, value in asked.items():
@@ -245,6 +244,7 @@ def _written(
             rules.check_change(context, resource_name, name, value)
         if rules.writes_what_is_there or value != configs.get(kind, resource_name, name):
             records.append(ConfigRecord(kind, resource_name, name, value))
+    rules.check_name(resource_name)
     if rules.check_configs is not None:
         old = dict(configs.of(kind, resource_name))
         new = {name: value for name, value in {**old, **asked}.items() if value is not None}

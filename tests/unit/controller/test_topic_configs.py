@@ -51,6 +51,12 @@ def test_appending_to_what_is_no_list_is_told_before_what_is_wrong_with_the_topi
     assert alter(TOPIC, name, ("min.insync.replicas", APPEND, "1"))[1] is ErrorCode.INVALID_CONFIG
 
 
+def test_what_cannot_be_set_for_one_broker_is_told_before_what_is_wrong_with_its_id():
+    image = cluster(THERE, ELR)
+    outcome = alter(BROKER, "-1", ("min.insync.replicas", SET, "2"), image=image)[1]
+    assert outcome is ErrorCode.INVALID_CONFIG
+
+
 def set_one(kind, name, config, value, **context):
     return alter(kind, name, (config, SET, value), **context)[1]
 
