@@ -77,9 +77,12 @@ class Account:
         self.epoch_names: dict[int, str] = {}
 
         self.next_producer_id = 0
+        self.life = 0
+        """How often it began anew: ids that a script chooses are others then."""
 
     def forget_names(self) -> None:
         """Begin to count anew. Nothing that was named may be left."""
+        self.life += 1
         self.topic_names.clear()
         self.acl_names.clear()
         self.epoch_names.clear()

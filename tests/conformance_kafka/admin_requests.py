@@ -5,7 +5,7 @@ from typing import Any
 from kraftd.metadata.feature_levels import METADATA_VERSION, SUPPORTED
 from tests.conformance_kafka.drawing import BAD_NAMES, BROKERS, TOPICS, Body, Draw, Drawing
 
-TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 TOPIC_CONFIGS = (
     ("retention.ms", "1000"),
     ("retention.ms", "-2"),
@@ -48,7 +48,12 @@ METRICS_CONFIGS = (
     ("match", "nonsense=["),
     ("no.such.config", "1"),
 )
-CONFIGS = {TOPIC: TOPIC_CONFIGS, BROKER: BROKER_CONFIGS, GROUP: GROUP_CONFIGS, METRICS: METRICS_CONFIGS}
+CONFIGS = {
+    TOPIC: TOPIC_CONFIGS,
+    BROKER: BROKER_CONFIGS,
+    GROUP: GROUP_CONFIGS,
+    METRICS: METRICS_CONFIGS,
+}
 TIMEOUT_MS = 60_000
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
@@ -143,10 +148,10 @@ def reassign(draw: Drawing) -> Body:
     for _ in range(draw.rng.choice((1, 1, 2))):
         name, index, partition = draw.partition()
         target: list[int] | None = draw.brokers(4)
-        if partition is not None and draw.has_elr:  # `intended`: eligible-after-a-move
+        if partition is not None and draw.has_elr:  # in Kafka who leaves stays eligible
             target = draw.some({*partition.replicas, *draw.brokers()} & {*BROKERS}, 5, 5)
         is_moving = partition is not None and bool(partition.is_moving or partition.elr)
-        if is_moving or draw.odd(0.2):  # `intended`: a-move-that-is-changed, eligible-after-a-move
+        if is_moving or draw.odd(0.2):  # `intended`: a-move-that-is-changed
             target = None
         if all(each["partition_index"] != index for each in topics.get(name, ())):
             topics.setdefault(name, []).append({"partition_index": index, "replicas": target})
@@ -177,7 +182,6 @@ def _resources(draw: Drawing) -> list[tuple[int, str]]:
         if draw.odd(0.15):
             kind, name = rng.choice(
                 (
-                    (LOGGER, "1"),
                     (BROKER, "x"),
                     (BROKER, "-1"),
                     (TOPIC, ""),

@@ -42,7 +42,12 @@ def registration(draw: Drawing, broker: int | None = None) -> Body:
     incarnation = rng.choice(INCARNATIONS)
     if known is not None and ((broker, known.epoch) in draw.stopped or draw.chance(0.5)):
         incarnation = next(
-            (each for each in INCARNATIONS if id_of(f"life {each} of {broker}") == known.incarnation_id), 0
+            (
+                each
+                for each in INCARNATIONS
+                if id_of(f"life {each} of {broker}", draw.account) == known.incarnation_id
+            ),
+            0,
         )
     body: dict[str, Any] = {
         "broker_id": broker,
@@ -132,10 +137,16 @@ def _behind_the_others(draw: Drawing, stopping: dict[str, Any]) -> Body:
 
 def _lost_directories(draw: Drawing, broker: int) -> Body:
     """Lost directories, of a broker that stays what it is (`intended`: lost-directories-first), and never all
-    that it has.
+    that it has. Not after a topic was removed (`Drawing.has_removed_topics`).
     """
     known = draw.account.brokers.get(broker)
-    if known is None or known.is_stopping or known.cordoned or len(known.log_dirs) < 2:
+    if (
+        known is None
+        or known.is_stopping
+        or known.cordoned
+        or len(known.log_dirs) < 2
+        or draw.has_removed_topics
+    ):
         return {"offline_log_dirs": ["@id:directory of nobody"]}
     lost = draw.rng.choice(directories_of(broker))
     odd = ["@id:directory of nobody"] if draw.odd() else []
@@ -238,7 +249,7 @@ def unregister(draw: Drawing) -> Body:
         for topic in draw.account.topics.values()
         for partition in topic.partitions.values()
     )
-    return {"broker_id": NOBODY if is_eligible else broker}
+    return {"broker_id": NOBODY if is_eligible or draw.has_removed_topics else broker}
 
 
 BROKER_REQUESTS: dict[str, tuple[int, Draw]] = {

@@ -120,6 +120,13 @@ class Drawing:
         """Whether eligible leader replicas are on."""
         return self.account.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
 
+    @property
+    def has_removed_topics(self) -> bool:
+        """Whether a topic was removed: what moves all partitions of a broker or directory may then find that
+        topic in an index of Kafka's controller and not in its topics, which costs that controller the lead.
+        """
+        return len(self.account.topics) < len(self.account.topic_names)
+
     def has(self, level: int) -> bool:
         """Whether the cluster's `metadata.version` is at this level."""
         return self.account.features.get(METADATA_VERSION, 0) >= level

@@ -11,6 +11,7 @@ What is compared as a set, since Kafka's own order is that of a hash map or a sh
 
 - within a record: features, listeners, eligible leader replicas;
 - the configs of one resource that follow each other, and the resources of a request for configs;
+- the levels that UpdateFeatures writes;
 - the outcomes of topics in CreateTopics and CreatePartitions, and the new partitions of the latter;
 - what a broker's event does to partitions, whose order depends on topic ids;
 - what DeleteTopics and DeleteAcls remove and answer, the ACLs that DescribeAcls finds and the reassignments
@@ -64,9 +65,10 @@ class Difference(NamedTuple):
     kraftd: Value
 
     @property
-    def kind(self) -> tuple[str, str]:
-        """What stays the same while a script is shrunk: the API, and which part."""
-        return self.operation.api, self.part.partition(" ")[0]
+    def kind(self) -> tuple[str, ...]:
+        """What stays the same while a script is shrunk: the API, which part, and short values."""
+        values = [repr(each) for each in (self.kafka, self.kraftd) if isinstance(each, bool | int | None)]
+        return self.operation.api, self.part.partition(" ")[0], *values
 
     def __str__(self) -> str:
         return (
@@ -100,6 +102,8 @@ def records(operation: Operation, found: Sequence[tuple[int, Any]], account: Acc
         return _sorted_runs(in_runs, _run_of("ConfigRecord", "ClearElrRecord"))
     if operation.api in BROKER_EVENTS:
         return _sorted_runs(in_runs, _run_of("PartitionChangeRecord"))
+    if operation.api == "UpdateFeatures":
+        return _sorted_runs(in_runs, _run_of("FeatureLevelRecord"))
     if operation.api == "CreatePartitions":
         return _sorted_runs(in_runs, _run_of("PartitionRecord"))
     if operation.api in ("DeleteTopics", "DeleteAcls"):

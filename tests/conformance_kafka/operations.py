@@ -54,9 +54,10 @@ class ScriptError(Exception):
     """A line is no operation; the text says which and why."""
 
 
-def id_of(text: str) -> bytes:
+def id_of(text: str, account: Account | None = None) -> bytes:
     """The id that a script calls `@id:text`."""
-    return hashlib.sha256(text.encode()).digest()[:16]
+    life = 0 if account is None else account.life
+    return hashlib.sha256(f"{text}{life or ''}".encode()).digest()[:16]
 
 
 def request_of(operation: Operation, account: Account) -> Any:
@@ -117,7 +118,7 @@ def _resolved(value: Any, account: Account) -> Any:
 def _looked_up(text: str, account: Account) -> Any:
     kind, _, rest = text.partition(":")
     if kind == "@id":
-        return id_of(rest)
+        return id_of(rest, account)
     if kind == "@bytes":
         return bytes.fromhex(rest)
     if kind == "@topic":
