@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.brokers.clients import admin, producer, read_all, wait_until
@@ -92,9 +93,12 @@ def producing(cluster: BrokerCluster, topic: str) -> Iterator[Steady]:
 
 
 @contextmanager
-def altering(cluster: BrokerCluster, topic: str, *, patience_s: float = 30) -> Iterator[list[float]]:
+def altering(
+    cluster: BrokerCluster, topic: str, *, patience_s: float = 30, repeats: bool = False
+) -> Iterator[list[float]]:
     """A client that alters a topic's config through the brokers, one request after the other; when each
-    succeeded. None may take longer than its patience.
+    succeeded. None may take longer than its patience. With `repeats` it makes a change again of which nobody
+    knows whether it was made, as that of a leader which stops together with all the others.
     """
     succeeded: list[float] = []
     is_over = threading.Event()
@@ -108,7 +112,12 @@ def altering(cluster: BrokerCluster, topic: str, *, patience_s: float = 30) -> I
             )
             resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
             altered = client.incremental_alter_configs([resource], request_timeout=patience_s)
-            altered[resource].result(2 * patience_s)
+            try:
+                altered[resource].result(2 * patience_s)
+            except KafkaException as error:
+                if not repeats or error.args[0].code() != KafkaError.REQUEST_TIMED_OUT:
+                    raise
+                continue
             succeeded.append(time.monotonic())
             number += 1
 

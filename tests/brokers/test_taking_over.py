@@ -68,7 +68,10 @@ def test_brokers_stay_up_while_kraftd_takes_over_from_kafka_and_hands_back(
         if is_cut:
             starts = partial(map, start_of, kafkas.directories.values())
             wait_until(lambda: all(starts()), lambda: f"the logs begin at {[*starts()]}", 120)
-        with producing(cluster, "load") as steady, altering(cluster, "load", patience_s=120) as succeeded:
+        with (
+            producing(cluster, "load") as steady,
+            altering(cluster, "load", patience_s=120, repeats=True) as succeeded,
+        ):
             began = stop(kafkas, ledger)
             steady.wait_more(100)
             with Successors(kafkas) as ours:
