@@ -72,11 +72,9 @@ def describe_command(
     """Describe brokers: all that is known of each."""
     wanted = sorted({*broker_ids})
     rows = list_brokers(bootstrap_of(context, bootstrap), wanted, timeout_ms)
-    known = {row["broker_id"] for row in rows}
     if rows:
         emit(rows, output_of(context, output), describe_table)
-    if unknown := [str(broker_id) for broker_id in wanted if broker_id not in known]:
-        raise RefusedError(f"there is no broker {' and no broker '.join(unknown)}")
+    _check_all_known(wanted, rows)
 
 
 @app.command("can-stop")
@@ -89,8 +87,7 @@ def can_stop_command(
 ) -> None:
     """Say whether a broker can stop without a partition that nobody leads or acks=all cannot write to."""
     nodes = bootstrap_of(context, bootstrap)
-    if not list_brokers(nodes, [broker_id], timeout_ms):
-        raise RefusedError(f"there is no broker {broker_id}")
+    registered_brokers(nodes, [broker_id], timeout_ms)
     needed = list_partitions(nodes, PartitionCondition.NEEDS_BROKER, timeout_ms, broker_id=broker_id)
     data: Row = {
         "broker_id": broker_id,
@@ -143,6 +140,25 @@ def list_brokers(
     listing = Listing("brokers", ListBrokersResponse, take, _is_later)
     ask_pages(bootstrap, ListBrokersRequest(ids), listing, timeout_ms)
     return [found[broker_id] for broker_id in sorted(found)]
+
+
+def registered_brokers(
+    bootstrap: Sequence[Endpoint], broker_ids: Sequence[int], timeout_ms: int
+) -> list[Row]:
+    """Brokers by id, each of which is registered.
+
+    Raises:
+        RefusedError: One of them is not.
+    """
+    rows = list_brokers(bootstrap, broker_ids, timeout_ms)
+    _check_all_known(broker_ids, rows)
+    return rows
+
+
+def _check_all_known(broker_ids: Sequence[int], rows: Sequence[Row]) -> None:
+    known = {row["broker_id"] for row in rows}
+    if unknown := [str(broker_id) for broker_id in broker_ids if broker_id not in known]:
+        raise RefusedError(f"there is no broker {' and no broker '.join(unknown)}")
 
 
 def _is_later(request: ListBrokersRequest, before: ListBrokersRequest) -> bool:

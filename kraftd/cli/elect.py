@@ -15,7 +15,7 @@ Follows: Kafka's ElectLeaders; `kafka-leader-election`, where a topic always com
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 
@@ -23,6 +23,7 @@ from kraftd.cli.active_controller import ask_controller
 from kraftd.cli.client import KafkaConnection, LostError, error_name
 from kraftd.cli.failures import RefusedError, UnhealthyError, UnknownOutcomeError, UsageError
 from kraftd.cli.options import (
+    PARTITION_MAX,
     BootstrapOption,
     OutputOption,
     TimeoutOption,
@@ -30,6 +31,7 @@ from kraftd.cli.options import (
     check_line,
     output_of,
 )
+from kraftd.cli.outcomes import NOT_NOW, Row, unknown_outcome
 from kraftd.cli.output import columns, emit
 from kraftd.cli.topic_pages import describe_topics
 from kraftd.errors import ErrorCode
@@ -43,15 +45,8 @@ from kraftd.types import Endpoint
 
 app = typer.Typer()
 
-Row: TypeAlias = dict[str, Any]
-
-_PARTITION_MAX = (1 << 31) - 1
-
 _PREFERRED, _UNCLEAN = 0, 1
 """Kafka's numbers of the types of elections."""
-
-_NOT_NOW = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
-"""Nothing was appended, and the request may be repeated in a moment."""
 
 _ELECTED, _NOT_NEEDED, _NOT_ELECTED = "elected", "not needed", "not elected"
 _OUTCOMES: Mapping[int, str] = {ErrorCode.NONE: _ELECTED, ErrorCode.ELECTION_NOT_NEEDED: _NOT_NEEDED}
@@ -82,7 +77,7 @@ def elect(
         typer.Option(
             "--partition",
             min=0,
-            max=_PARTITION_MAX,
+            max=PARTITION_MAX,
             metavar="N",
             help="Of this partition alone; may be repeated.",
             show_default=False,
@@ -161,15 +156,13 @@ def _check_whole(controller: KafkaConnection, response: ElectLeadersResponse) ->
     text = next(filter(None, texts), _HINTS.get(code) or error_name(code))
     if code == ErrorCode.REQUEST_TIMED_OUT:
         raise _unknown(text)
-    if code in _NOT_NOW:
+    if code in NOT_NOW:
         raise UnhealthyError(f"{controller.endpoint}: {text}")
     raise RefusedError(f"no leader was elected: {text}")
 
 
 def _unknown(why: str) -> UnknownOutcomeError:
-    return UnknownOutcomeError(
-        f"whether leaders were elected is unknown: {why}; look with topics describe before repeating it"
-    )
+    return unknown_outcome("leaders were elected", why, "topics describe")
 
 
 def _row(topic: str, result: ElectLeadersResponsePartitionResult) -> Row:

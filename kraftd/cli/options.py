@@ -18,6 +18,7 @@ from kraftd.types import Endpoint, no_endpoint_text, parse_endpoint
 BOOTSTRAP_VARIABLE = "KRAFTD_BOOTSTRAP"
 
 NODE_ID_MAX = (1 << 31) - 1
+PARTITION_MAX = (1 << 31) - 1
 
 OutputOption: TypeAlias = Annotated[
     Format | None,

@@ -18,6 +18,7 @@ from typing import TextIO, TypeAlias, TypeVar
 import msgspec
 
 from kraftd.cli.streams import LostOutputError
+from kraftd.metadata.views import ids_text
 from kraftd.protocol.brief import on_one_line
 
 Data: TypeAlias = "bool | int | float | str | Sequence[Data] | Mapping[str, Data] | None"
@@ -148,6 +149,11 @@ def labels(pairs: Iterable[tuple[str, object]], width: int = LABEL_WIDTH) -> str
     lines = (f"{name + ':':<{width}}{on_one_line(str(value))}".rstrip() for name, value in pairs)
     room = terminal_columns(sys.stdout)
     return "\n".join(wrapped(line, " " * width, room) for line in lines)
+
+
+def ids_or_dash(ids: Sequence[int]) -> str:
+    """Ids of nodes, `-` for none."""
+    return ids_text(ids) if ids else "-"
 
 
 def id_text(number: int, unknown: str = "-") -> str:

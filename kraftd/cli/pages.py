@@ -52,3 +52,15 @@ def ask_pages(bootstrap: Sequence[Endpoint], first: Any, listing: Listing[Respon
             request = following
 
     ask_kraftd(bootstrap, go_on, timeout_ms, listing.what)
+
+
+def is_later_cursor(request: Any, before: Any) -> bool:
+    """Whether a request for a page of topics or partitions comes after another, by their cursors.
+
+    A topic that was made anew between two pages is begun again.
+    """
+    at, was = request.cursor, before.cursor
+    if at is None or was is None:
+        return at is not None
+    is_anew = at.name == was.name and at.topic_id != was.topic_id
+    return is_anew or (at.name, at.partition_index) > (was.name, was.partition_index)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from kraftd.cli.active_controller import ask_kraftd
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import RefusedError
-from kraftd.cli.pages import REQUEST_TIMEOUT_MS, Listing, ask_pages
+from kraftd.cli.pages import REQUEST_TIMEOUT_MS, Listing, ask_pages, is_later_cursor
 from kraftd.errors import ErrorCode
 from kraftd.metadata.partition_conditions import BrokerState, DirectoryState, LeadsThen, PartitionCondition
 from kraftd.metadata.views import ids_text
@@ -76,17 +76,9 @@ def list_partitions(
         cursor = ListPartitionsRequestCursor(at.name, at.topic_id, at.partition_index)
         return ListPartitionsRequest(condition, broker_id, cursor)
 
-    listing = Listing("partitions", ListPartitionsResponse, take, _is_later)
+    listing = Listing("partitions", ListPartitionsResponse, take, is_later_cursor)
     ask_pages(bootstrap, ListPartitionsRequest(condition, broker_id), listing, timeout_ms)
     return [found[key] for key in sorted(found)]
-
-
-def _is_later(request: ListPartitionsRequest, before: ListPartitionsRequest) -> bool:
-    at, was = request.cursor, before.cursor
-    if at is None or was is None:
-        return at is not None
-    is_anew = at.name == was.name and at.topic_id != was.topic_id
-    return is_anew or (at.name, at.partition_index) > (was.name, was.partition_index)
 
 
 def _row(topic: ListPartitionsResponseTopic, partition: ListPartitionsResponsePartition) -> Row:
@@ -103,6 +95,12 @@ def _row(topic: ListPartitionsResponseTopic, partition: ListPartitionsResponsePa
         "removing_replicas": list(partition.removing_replicas),
         "left_alone": partition.is_left_alone,
     }
+
+
+def moves_text(row: Mapping[str, Any]) -> str:
+    """Which replicas of a partition are added and removed, as `+3 -1`; nothing if it is not being moved."""
+    signs = (("+", "adding_replicas"), ("-", "removing_replicas"))
+    return " ".join(f"{sign}{ids_text(row[name])}" for sign, name in signs if row[name])
 
 
 # --- explained

@@ -22,6 +22,7 @@ import typer
 
 from kraftd.cli.failures import UsageError
 from kraftd.cli.options import (
+    PARTITION_MAX,
     BootstrapOption,
     OutputOption,
     TimeoutOption,
@@ -29,16 +30,14 @@ from kraftd.cli.options import (
     check_line,
     output_of,
 )
-from kraftd.cli.output import columns, emit, id_text, labels, terminal_columns, wrapped
-from kraftd.cli.partition_pages import explain_partition, list_partitions
+from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels, terminal_columns, wrapped
+from kraftd.cli.partition_pages import explain_partition, list_partitions, moves_text
 from kraftd.metadata.partition_conditions import PartitionCondition
 from kraftd.metadata.views import ids_text
 
 app = typer.Typer(help="List partitions in trouble, and explain one.")
 
 Row: TypeAlias = Mapping[str, Any]
-
-_PARTITION_MAX = (1 << 31) - 1
 
 
 @app.command("list")
@@ -98,7 +97,7 @@ def explain_command(
 def _parse_partition(text: str) -> tuple[str, int]:
     topic, dash, index = text.rpartition("-")
     check_line([text], "a partition")
-    if not (dash and topic and index.isascii() and index.isdigit() and int(index) <= _PARTITION_MAX):
+    if not (dash and topic and index.isascii() and index.isdigit() and int(index) <= PARTITION_MAX):
         raise UsageError(f"{text!r} names no partition; write TOPIC-PARTITION, as orders-3")
     return topic, int(index)
 
@@ -113,19 +112,14 @@ def list_table(rows: Sequence[Row]) -> str:
             id_text(row["leader"], "none"),
             ids_text(row["replicas"]),
             ids_text(row["isr"]),
-            ids_text(row["elr"]) if row["elr"] else "-",
+            ids_or_dash(row["elr"]),
             row["min_isr"],
-            _moves(row),
+            moves_text(row) or "-",
             row["topic"],
         )
         for row in rows
     ]
     return columns(("Partition", "Leader", "Replicas", "Isr", "Elr", "MinIsr", "Moves", "Topic"), cells)
-
-
-def _moves(row: Row) -> str:
-    signs = (("+", "adding_replicas"), ("-", "removing_replicas"))
-    return " ".join(f"{sign}{ids_text(row[name])}" for sign, name in signs if row[name]) or "-"
 
 
 def explain_table(row: Row) -> str:

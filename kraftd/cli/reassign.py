@@ -27,7 +27,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from kraftd.cli import reassignment_changes
-from kraftd.cli.brokers import list_brokers
+from kraftd.cli.brokers import registered_brokers
 from kraftd.cli.failures import RefusedError, UnhealthyError, UsageError
 from kraftd.cli.options import (
     NODE_ID_MAX,
@@ -39,7 +39,7 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.outcomes import Outcomes, Row
-from kraftd.cli.output import Format, columns, emit, note, write
+from kraftd.cli.output import Format, columns, emit, ids_or_dash, note, write
 from kraftd.cli.reassignment_file import (
     Assignment,
     assignment_data,
@@ -134,7 +134,8 @@ def execute_command(
     there = _described(endpoints, topics_of(wanted), timeout_ms)
     if missing := next((key for key in wanted if key not in there), None):
         raise RefusedError(f"there is no {partition_text(missing)}")
-    _registered(endpoints, sorted({one for replicas in wanted.values() for one in replicas}), timeout_ms)
+    brokers = sorted({one for replicas in wanted.values() for one in replicas})
+    registered_brokers(endpoints, brokers, timeout_ms)
     before = {key: _settled(there[key]) for key in wanted}
     form = output_of(context, output)
     if form is Format.TABLE:
@@ -225,18 +226,9 @@ def _settled(partition: Mapping[str, Any]) -> tuple[NodeId, ...]:
     return tuple(one for one in partition["replicas"] if one not in partition["adding_replicas"])
 
 
-def _registered(bootstrap: Sequence[Endpoint], ids: Sequence[NodeId], timeout_ms: int) -> list[Row]:
-    """Brokers by id, each of which there is."""
-    rows = list_brokers(bootstrap, ids, timeout_ms)
-    known = {row["broker_id"] for row in rows}
-    if unknown := [str(one) for one in ids if one not in known]:
-        raise RefusedError(f"there is no broker {' and no broker '.join(unknown)}")
-    return rows
-
-
 def _racks(bootstrap: Sequence[Endpoint], ids: Sequence[NodeId], timeout_ms: int) -> dict[NodeId, str | None]:
     """The racks of brokers that are all there and can take replicas now."""
-    rows = _registered(bootstrap, ids, timeout_ms)
+    rows = registered_brokers(bootstrap, ids, timeout_ms)
     for row in rows:
         if row["state"] != "active":
             raise RefusedError(f"broker {row['broker_id']} is {row['state']}: what moves to it would wait")
@@ -281,7 +273,8 @@ def moves_table(before: Assignment, planned: Assignment) -> str:
     for key, after in planned.items():
         added = [one for one in after if one not in before[key]]
         removed = [one for one in before[key] if one not in after]
-        rows.append((key[1], ids_text(before[key]), ids_text(after), _ids(added), _ids(removed), key[0]))
+        brokers = (ids_text(before[key]), ids_text(after), ids_or_dash(added), ids_or_dash(removed))
+        rows.append((key[1], *brokers, key[0]))
     return columns(("Partition", "Replicas", "Planned", "Adding", "Removing", "Topic"), rows)
 
 
@@ -298,9 +291,9 @@ def verify_table(rows: Sequence[Row]) -> str:
             row["partition"],
             row["state"],
             ids_text(row["wanted"]),
-            _ids(row["replicas"]),
-            _ids(row["catching_up"]),
-            _ids(row["to_remove"]),
+            ids_or_dash(row["replicas"]),
+            ids_or_dash(row["catching_up"]),
+            ids_or_dash(row["to_remove"]),
             row["topic"],
         )
         for row in rows
@@ -313,10 +306,6 @@ def cancel_text(rows: Sequence[Row]) -> str:
     if not rows:
         return "Nothing is being moved."
     return "\n".join(f"Called off: {partition_text((row['topic'], row['partition']))}." for row in rows)
-
-
-def _ids(ids: Sequence[NodeId]) -> str:
-    return ids_text(ids) if ids else "-"
 
 
 def parse_brokers(text: str) -> list[NodeId]:

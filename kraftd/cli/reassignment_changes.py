@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from kraftd.cli.active_controller import ask_controller
-from kraftd.cli.client import KafkaConnection, LostError, error_name, raise_for
-from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError, UnknownOutcomeError
-from kraftd.cli.outcomes import Outcomes, Row
+from kraftd.cli.client import KafkaConnection, LostError, raise_for
+from kraftd.cli.failures import CommandError, RefusedError
+from kraftd.cli.outcomes import Outcomes, Row, Words, outcomes_of, unknown_outcome
 from kraftd.cli.reassignment_file import Assignment, Key, Replicas, partition_text
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
@@ -33,8 +33,7 @@ _REQUEST_TIMEOUT_MS: Final = 5_000
 _FACTOR_SINCE: Final = 1
 """The version from which a request may forbid another number of replicas."""
 
-_NOT_NOW: Final = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
-"""Nothing was appended, and the request may be repeated in a moment."""
+_LOOK: Final = "reassign verify"
 
 
 class _Asked(NamedTuple):
@@ -110,7 +109,7 @@ def _ask(
     try:
         response = controller.call(request, AlterPartitionReassignmentsResponse, request.timeout_ms)
     except LostError as error:
-        raise UnknownOutcomeError(_unknown(_some_text(list(some)), str(error))) from error
+        raise unknown_outcome(f"{_some_text(list(some))} was changed", str(error), _LOOK) from error
     found = {
         (topic.name, one.partition_index): (one.error_code, one.error_message)
         for topic in response.responses
@@ -118,7 +117,8 @@ def _ask(
     }
     if response.error_code != ErrorCode.NONE:
         found = dict.fromkeys(some, (response.error_code, response.error_message))
-    return _outcomes(some, found, asked)
+    row = partial(_row, some)
+    return outcomes_of(some, found, row, partition_text, Words(asked.done, _LOOK))
 
 
 def _request(
@@ -141,40 +141,10 @@ def _request(
     )
 
 
-def _outcomes(
-    some: Mapping[Key, Replicas | None], found: Mapping[Key, tuple[int, str | None]], asked: _Asked
-) -> Outcomes:
-    """Sort partitions into those of which it was done and those of which it was not.
-
-    Raises:
-        UnhealthyError: Nothing was done, and to ask again may help.
-    """
-    rows: list[Row] = []
-    failures: list[CommandError] = []
-    for key, replicas in some.items():
-        code, message = found.get(key, (None, None))
-        if code is None:
-            failures.append(RefusedError(f"the node does not say what became of {partition_text(key)}"))
-        elif code == ErrorCode.NONE:
-            row: Row = {"topic": key[0], "partition": key[1]}
-            rows.append(row if replicas is None else {**row, "replicas": list(replicas)})
-        else:
-            failures.append(_failure(key, code, message, asked))
-    if failures and not rows and all(isinstance(error, UnhealthyError) for error in failures):
-        raise failures[0]
-    return Outcomes(tuple(rows), tuple(failures))
-
-
-def _failure(key: Key, code: int, message: str | None, asked: _Asked) -> CommandError:
-    text = (message or "").strip() or error_name(code)
-    if code == ErrorCode.REQUEST_TIMED_OUT:
-        return UnknownOutcomeError(_unknown(partition_text(key), text))
-    kind = UnhealthyError if code in _NOT_NOW else RefusedError
-    return kind(f"{partition_text(key)} was not {asked.done}: {text}")
-
-
-def _unknown(what: str, why: str) -> str:
-    return f"whether {what} was changed is unknown: {why}; look with reassign verify before repeating it"
+def _row(some: Mapping[Key, Replicas | None], key: Key) -> Row:
+    row: Row = {"topic": key[0], "partition": key[1]}
+    replicas = some[key]
+    return row if replicas is None else {**row, "replicas": list(replicas)}
 
 
 def _some_text(keys: Sequence[Key]) -> str:

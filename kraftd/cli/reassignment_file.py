@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from kraftd.cli.failures import UsageError
-from kraftd.cli.options import NODE_ID_MAX, check_line
+from kraftd.cli.options import NODE_ID_MAX, PARTITION_MAX, check_line
 from kraftd.cli.output import Data, to_json_line
 from kraftd.types import NodeId
 
@@ -32,14 +32,13 @@ _BYTES_MAX: Final = 64 << 20
 _VERSION: Final = 1
 _ANY: Final = "any"
 _TOPIC_MAX: Final = 249
-_NUMBER_MAX: Final = (1 << 31) - 1
 
 
 class _Partition(msgspec.Struct):
     """One entry of a file."""
 
     topic: Annotated[str, Meta(min_length=1, max_length=_TOPIC_MAX)]
-    partition: Annotated[int, Meta(ge=0, le=_NUMBER_MAX)]
+    partition: Annotated[int, Meta(ge=0, le=PARTITION_MAX)]
     replicas: Annotated[list[Annotated[int, Meta(ge=0, le=NODE_ID_MAX)]], Meta(min_length=1)]
     log_dirs: list[str] | None = None
 

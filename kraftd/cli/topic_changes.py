@@ -13,10 +13,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kraftd.cli.active_controller import ask_controller
-from kraftd.cli.client import KafkaConnection, LostError, error_name
-from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError, UnknownOutcomeError, UsageError
-from kraftd.cli.outcomes import Outcomes, Row
-from kraftd.errors import ErrorCode
+from kraftd.cli.client import KafkaConnection, LostError
+from kraftd.cli.failures import RefusedError, UsageError
+from kraftd.cli.outcomes import Outcomes, Row, Words, outcomes_of, unknown_outcome
 from kraftd.protocol.messages import (
     CreateTopicsRequest,
     CreateTopicsRequestCreatableReplicaAssignment,
@@ -38,8 +37,7 @@ REQUEST_TIMEOUT_MS = 5_000
 _BY_ID_SINCE = 6
 """The version of DeleteTopics from which topics may be named by id."""
 
-_NOT_NOW = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
-"""Nothing was appended, and the request may be repeated in a moment."""
+_LOOK = "topics list"
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -61,7 +59,7 @@ def create(bootstrap: Sequence[Endpoint], names: Sequence[str], wanted: Wanted, 
     def ask(controller: KafkaConnection) -> Outcomes:
         response = _call(controller, request, CreateTopicsResponse, names, request.timeout_ms)
         found = {result.name: result for result in response.topics}
-        return _outcome(names, found, lambda name: _created(found[name], wanted), "created")
+        return _outcomes(names, found, lambda name: _created(found[name], wanted), "created")
 
     return ask_controller(bootstrap, ask, timeout_ms)
 
@@ -110,7 +108,7 @@ def delete(
         response = _call(controller, request, DeleteTopicsResponse, wanted, request_timeout_ms)
         found = {**{uuid_text(each.topic_id): each for each in response.responses}}
         found |= {each.name: each for each in response.responses if each.name is not None}
-        return _outcome(wanted, found, lambda name: _deleted(name, found[name]), "deleted")
+        return _outcomes(wanted, found, lambda name: _deleted(name, found[name]), "deleted")
 
     return ask_controller(bootstrap, ask, timeout_ms)
 
@@ -142,43 +140,15 @@ def _call(
     try:
         return controller.call(request, expect, timeout_ms)
     except LostError as error:
-        raise UnknownOutcomeError(_unknown(" and ".join(map(_topic_text, names)), str(error))) from error
+        topics = " and ".join(map(_topic_text, names))
+        raise unknown_outcome(f"{topics} was changed", str(error), _LOOK) from error
 
 
-def _outcome(
+def _outcomes(
     names: Sequence[str], found: Mapping[str, _Result], row: Callable[[str], Row], done: str
 ) -> Outcomes:
-    """Sort the topics into those that were done and those that were not.
-
-    Raises:
-        UnhealthyError: Nothing was done, and to ask again may help.
-    """
-    rows: list[Row] = []
-    failures: list[CommandError] = []
-    for name in names:
-        result = found.get(name)
-        if result is None:
-            failures.append(RefusedError(f"the node does not say what became of {_topic_text(name)}"))
-        elif result.error_code == ErrorCode.NONE:
-            rows.append(row(name))
-        else:
-            failures.append(_failure(name, result, done))
-    if not rows and all(isinstance(error, UnhealthyError) for error in failures):
-        raise failures[0]
-    return Outcomes(tuple(rows), tuple(failures))
-
-
-def _failure(name: str, result: _Result, done: str) -> CommandError:
-    code = result.error_code
-    text = (result.error_message or "").strip() or error_name(code)
-    if code == ErrorCode.REQUEST_TIMED_OUT:
-        return UnknownOutcomeError(_unknown(_topic_text(name), text))
-    kind = UnhealthyError if code in _NOT_NOW else RefusedError
-    return kind(f"{_topic_text(name)} was not {done}: {text}")
-
-
-def _unknown(topics: str, why: str) -> str:
-    return f"whether {topics} was changed is unknown: {why}; look with topics list before repeating it"
+    results = {name: (each.error_code, each.error_message) for name, each in found.items()}
+    return outcomes_of(names, results, row, _topic_text, Words(done, _LOOK))
 
 
 def _topic_text(name: str) -> str:

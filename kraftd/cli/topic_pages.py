@@ -7,7 +7,7 @@ its id tells, the pages begin with its first partition again.
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from kraftd.cli.pages import Listing, ask_pages
+from kraftd.cli.pages import Listing, ask_pages, is_later_cursor
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ResourceType
 from kraftd.metadata.redaction import is_secret_config
@@ -56,17 +56,9 @@ def list_topics(bootstrap: Sequence[Endpoint], timeout_ms: int) -> list[Row]:
             ListTopicsRequestCursor(cursor.name, cursor.topic_id, cursor.partition_index)
         )
 
-    listing = Listing("topics", ListTopicsResponse, take, _is_later_list)
+    listing = Listing("topics", ListTopicsResponse, take, is_later_cursor)
     ask_pages(bootstrap, ListTopicsRequest(), listing, timeout_ms)
     return [found[name] for name in sorted(found)]
-
-
-def _is_later_list(request: ListTopicsRequest, before: ListTopicsRequest) -> bool:
-    at, was = request.cursor, before.cursor
-    if at is None or was is None:
-        return at is not None
-    is_anew = at.name == was.name and at.topic_id != was.topic_id
-    return is_anew or (at.name, at.partition_index) > (was.name, was.partition_index)
 
 
 def _counted(entry: ListTopicsResponseTopic) -> Row:

@@ -35,7 +35,8 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.outcomes import Outcomes
-from kraftd.cli.output import columns, emit, id_text, labels
+from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels
+from kraftd.cli.partition_pages import moves_text
 from kraftd.cli.topic_changes import Wanted, parse_assignments
 from kraftd.cli.topic_pages import describe_topics, list_topics
 from kraftd.metadata.views import ids_text
@@ -221,7 +222,7 @@ def _describe_table(topic: Mapping[str, Any]) -> str:
         ("TopicId", topic["topic_id"]),
         ("Configs", ", ".join(configs) or "-"),
     ]
-    moves = [_move_text(each) for each in partitions if each["adding_replicas"] or each["removing_replicas"]]
+    moves = [f"{each['partition']} {text}" for each in partitions if (text := moves_text(each))]
     if moves:
         pairs.append(("Reassigning", "; ".join(moves)))
     recovering = [str(each["partition"]) for each in partitions if each["leader_recovering"]]
@@ -239,21 +240,11 @@ def _partition_row(partition: Mapping[str, Any]) -> tuple[object, ...]:
         id_text(partition["leader"], "none"),
         ids_text(partition["replicas"]),
         ids_text(partition["isr"]),
-        _ids_or_dash(partition["elr"]),
-        _ids_or_dash(partition["last_known_elr"]),
+        ids_or_dash(partition["elr"]),
+        ids_or_dash(partition["last_known_elr"]),
         partition["leader_epoch"],
         partition["partition_epoch"],
     )
-
-
-def _move_text(partition: Mapping[str, Any]) -> str:
-    signs = (("+", "adding_replicas"), ("-", "removing_replicas"))
-    moves = [f"{sign}{ids_text(partition[name])}" for sign, name in signs if partition[name]]
-    return f"{partition['partition']} {' '.join(moves)}"
-
-
-def _ids_or_dash(ids: Sequence[int]) -> str:
-    return ids_text(ids) if ids else "-"
 
 
 def _replicas_text(row: Mapping[str, Any]) -> str:

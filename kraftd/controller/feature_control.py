@@ -15,6 +15,7 @@ the order of the request; in Kafka it is that of a hash map.
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
+from itertools import chain
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -141,10 +142,9 @@ def _complaint(context: Context, name: str, level: int, upgrade_type: int) -> st
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    for who, levels in _nodes(context, name):
-        reason = levels if isinstance(levels, str) else _not_supported(who, level, levels)
-        if reason is not None:
-            return reason
+    reason = _reason_not_supported(context, name, level)
+    if reason is not None:
+        return reason
     current = context.image[FEATURES].level(name)
     if level < current and upgrade_type == UpgradeType.UPGRADE:
         return (
@@ -156,8 +156,18 @@ def _complaint(context: Context, name: str, level: int, upgrade_type: int) -> st
     return None
 
 
-def _nodes(context: Context, name: str) -> Iterator[tuple[str, Range | str]]:
-    """Every node that has to run at a level, with the levels of a feature that it can run at, or why not."""
+def _reason_not_supported(context: Context, name: str, level: int) -> str | None:
+    """Which node cannot run at a level, or may not be able to; None if all can."""
+    reasons = (_not_supported(who, level, levels) for who, levels in _nodes(context, name))
+    unknown = (
+        f"controller {node_id} has not registered, and may not support this feature"
+        for node_id in sorted(_unregistered(context))
+    )
+    return next((reason for reason in chain(reasons, unknown) if reason is not None), None)
+
+
+def _nodes(context: Context, name: str) -> Iterator[tuple[str, Range]]:
+    """Every node that is known, with the levels of a feature that it can run at."""
     me, image = context.settings.node_id, context.image
     yield f"Local controller {me}", _MINE.get(name, _NOT_SUPPORTED)
     for broker in image[BROKERS].values():
@@ -167,14 +177,18 @@ def _nodes(context: Context, name: str) -> Iterator[tuple[str, Range | str]]:
         yield f"Broker {broker.broker_id}", ranges.get(name, _NOT_SUPPORTED)
     if image.metadata_version < REGISTER_CONTROLLER_SINCE:
         return
-    known: set[NodeId] = {me}
     for controller in image[CONTROLLERS].values():
         if controller.id != me:
-            known.add(controller.id)
             ranges = {feature: (lowest, highest) for feature, lowest, highest in controller.features}
             yield f"Controller {controller.id}", ranges.get(name, _NOT_SUPPORTED)
-    for node_id in sorted(context.settings.voter_ids - known):
-        yield "", f"controller {node_id} has not registered, and may not support this feature"
+
+
+def _unregistered(context: Context) -> frozenset[NodeId]:
+    """The other controllers of the quorum that have not said what they can run at, and could have."""
+    if context.image.metadata_version < REGISTER_CONTROLLER_SINCE:
+        return frozenset()
+    known = {controller.id for controller in context.image[CONTROLLERS].values()}
+    return context.settings.voter_ids - known - {context.settings.node_id}
 
 
 def _not_supported(who: str, level: int, levels: Range) -> str | None:

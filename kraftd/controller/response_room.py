@@ -22,6 +22,7 @@ ENTRY_OVERHEAD_BYTES: Final = 48
 """At least what msgpack adds to the texts of one entry: its numbers, and the heads of texts and arrays."""
 
 _CHARACTER_BYTES: Final = 4
+_ID_BYTES: Final = 5
 _ESTIMATED_BYTES_MAX: Final = 64 * KIB
 """Requests with fewer bytes of names, as nearly all, are estimated instead of counted."""
 
@@ -80,6 +81,11 @@ class PageRoom:
 def entry_bytes(*texts: str | None) -> int:
     """At most what one entry with these texts takes."""
     return ENTRY_OVERHEAD_BYTES + sum(text_bytes(text) for text in texts if text is not None)
+
+
+def ids_bytes(*lists: Sequence[int] | None) -> int:
+    """At most what these lists of brokers' ids take in msgpack."""
+    return _ID_BYTES * sum(len(ids) for ids in lists if ids is not None)
 
 
 def text_bytes(text: str) -> int:

@@ -107,27 +107,25 @@ class RequestRouter(RequestHandler):
         handler = self._handler_of(request.message)
         if handler is None:
             connection.reject(f"{request.message.NAME} after the handshake")
-            return
-        try:
-            if self.gate is not None and (refusal := self.gate(connection, request)) is not None:
-                connection.reply(request.api_version, request.correlation_id, refusal)
-                return
-            handler(connection, request)
-        except Exception as error:  # noqa: BLE001 - the one boundary of all handlers (D-14)
-            self.failed(connection, request, error)
+        else:
+            self._handle(handler, connection, request)
 
     def request_forwarded(self, client: Requester, request: Request) -> None:
         """Call the handler of a request that was inside an Envelope, and whose API is among `api_keys`."""
         handler = self._handler_of(request.message)
         if handler is None:
             raise InvariantError(f"{request.message.NAME} has no handler")
+        self._handle(handler, client, request)
+
+    def _handle(self, handler: ApiHandler, requester: Requester, request: Request) -> None:
+        """Call a handler, unless the sender has no right to the request."""
         try:
-            if self.gate is not None and (refusal := self.gate(client, request)) is not None:
-                client.reply(request.api_version, request.correlation_id, refusal)
+            if self.gate is not None and (refusal := self.gate(requester, request)) is not None:
+                requester.reply(request.api_version, request.correlation_id, refusal)
                 return
-            handler(client, request)
+            handler(requester, request)
         except Exception as error:  # noqa: BLE001 - the one boundary of all handlers (D-14)
-            self.failed(client, request, error)
+            self.failed(requester, request, error)
 
     def _handler_of(self, message: Any) -> ApiHandler | None:
         handlers, api = self._handlers, type(message)

@@ -8,14 +8,13 @@ No page grows with the image, neither in what it holds nor in what it looks at.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from kraftd.controller.context import ReadContext
 from kraftd.controller.operations import SessionReadOperation
 from kraftd.controller.partitions.partition_change_builder import Target
 from kraftd.controller.partitions.partition_rules import PartitionRules
-from kraftd.controller.response_room import PageRoom, entry_bytes
+from kraftd.controller.response_room import PageRoom, entry_bytes, ids_bytes
 from kraftd.errors import ErrorCode
 from kraftd.metadata.partition_conditions import PartitionCondition, is_under_replicated
 from kraftd.metadata.parts.topics import TOPICS
@@ -35,22 +34,9 @@ from kraftd.types import NO_NODE, NodeId
 LOOKS_PER_PAGE: Final = 2_048
 """So many topics and partitions does a page look at: some 10 ms."""
 
-_ID_BYTES: Final = 5
-
 _Lookup: TypeAlias = Callable[[TopicsImage, NodeId], PartitionList]
-
-
-class _Found(IntEnum):
-    """Whether a partition is in the condition."""
-
-    NO = 0
-    YES = 1
-    LEFT_ALONE = 2
-    """It needs the broker, and nobody leads it without."""
-
-
-_Test: TypeAlias = Callable[[PartitionRecord, int], int]
-"""How a partition was found, with so many that must be in sync: false if it is not in the condition."""
+_Test: TypeAlias = Callable[[PartitionRecord, int], bool]
+"""Whether a partition is in the condition, with so many that must be in sync."""
 
 _INDEXED: Final[Mapping[int, _Lookup]] = {
     PartitionCondition.OFFLINE: lambda topics, _: topics.partitions_without_leader(),
@@ -75,6 +61,8 @@ class _Search(NamedTuple):
     indexed: PartitionList | None
     """The partitions to look at; None for all."""
     is_found: _Test
+    is_left_alone: Callable[[PartitionRecord], bool]
+    """Whether nobody leads a partition without the broker that is asked about."""
 
 
 class _Page:
@@ -87,14 +75,13 @@ class _Page:
         self.next_cursor: ListPartitionsResponseNextCursor | None = None
 
     def add_topic(
-        self, topic: TopicRecord, min_isr: int, partitions: Iterable[PartitionRecord], is_found: _Test
+        self, topic: TopicRecord, min_isr: int, partitions: Iterable[PartitionRecord], search: _Search
     ) -> None:
         """Add those of a topic's partitions that are found; stop where there is no room for another."""
         found: list[ListPartitionsResponsePartition] = []
         for partition in partitions:
             self.looks -= 1
-            how = is_found(partition, min_isr)
-            if not how:
+            if not search.is_found(partition, min_isr):
                 if self.looks <= 0:
                     self.end_at(topic, partition.partition_id + 1)
                     break
@@ -103,7 +90,7 @@ class _Page:
             if self.looks < 0 or not self.room.add(size_bytes):
                 self.end_at(topic, partition.partition_id)
                 break
-            found.append(_entry(partition, how))
+            found.append(_entry(partition, is_left_alone=search.is_left_alone(partition)))
         if found:
             entry = ListPartitionsResponseTopic(topic.name, topic.topic_id, min_isr, tuple(found))
             self.topics.append(entry)
@@ -130,7 +117,7 @@ def list_partitions(context: ReadContext, request: ListPartitionsRequest) -> Lis
             break
         page.looks -= 1
         partitions = _partitions(search, topic, since)
-        page.add_topic(topic, rules.of_topic(topic.topic_id).min_isr, partitions, search.is_found)
+        page.add_topic(topic, rules.of_topic(topic.topic_id).min_isr, partitions, search)
     return ListPartitionsResponse(
         applied_offset=context.applied_offset, topics=tuple(page.topics), next_cursor=page.next_cursor
     )
@@ -140,27 +127,38 @@ def _search(context: ReadContext, request: ListPartitionsRequest) -> _Search | N
     """What to look for, None if nobody knows such a condition."""
     topics, condition = context.image[TOPICS], request.condition
     if condition in _TESTS:
-        return _Search(topics, None, _TESTS[condition])
+        return _Search(topics, None, _TESTS[condition], _never)
     if condition not in _INDEXED:
         return None
-    is_found: _Test = lambda _partition, _min_isr: _Found.YES  # noqa: E731 - one of a few, as those above
-    if condition == PartitionCondition.NEEDS_BROKER:
-        is_found = _needs(context, request.broker_id)
-    return _Search(topics, _INDEXED[condition](topics, request.broker_id), is_found)
+    indexed = _INDEXED[condition](topics, request.broker_id)
+    if condition != PartitionCondition.NEEDS_BROKER:
+        return _Search(topics, indexed, lambda _partition, _min_isr: True, _never)
+    without = _Without(context, request.broker_id)
+    return _Search(topics, indexed, without.lacks, without.is_left_alone)
 
 
-def _needs(context: ReadContext, broker_id: NodeId) -> _Test:
-    """Whether a partition needs a broker: by the change that its controlled shutdown would make."""
-    rules = PartitionRules(context, without=(broker_id,))
+def _never(_partition: PartitionRecord) -> bool:
+    return False
 
-    def need(partition: PartitionRecord, min_isr: int) -> int:
-        isr = tuple(one for one in partition.isr if one != broker_id)
-        change = rules.change(partition, Target(isr=isr))
-        if change is not None and change.leader == NO_NODE:
-            return _Found.LEFT_ALONE
-        return len(isr) < min_isr
 
-    return need
+class _Without:
+    """What a partition is like without a broker: by the change that its controlled shutdown would make."""
+
+    def __init__(self, context: ReadContext, broker_id: NodeId) -> None:
+        self._broker_id = broker_id
+        self._rules = PartitionRules(context, without=(broker_id,))
+
+    def lacks(self, partition: PartitionRecord, min_isr: int) -> bool:
+        """Whether nobody leads it, or too few are in sync for acks=all."""
+        return len(self._isr(partition)) < min_isr or self.is_left_alone(partition)
+
+    def is_left_alone(self, partition: PartitionRecord) -> bool:
+        """Whether nobody leads it."""
+        change = self._rules.change(partition, Target(isr=self._isr(partition)))
+        return change is not None and change.leader == NO_NODE
+
+    def _isr(self, partition: PartitionRecord) -> tuple[NodeId, ...]:
+        return tuple(one for one in partition.isr if one != self._broker_id)
 
 
 def _since(topic: TopicRecord, begin: ListPartitionsRequestCursor | None) -> int:
@@ -178,7 +176,7 @@ def _partitions(search: _Search, topic: TopicRecord, since: int) -> Iterable[Par
     return (partition for partition in found if partition is not None)
 
 
-def _entry(partition: PartitionRecord, how: int) -> ListPartitionsResponsePartition:
+def _entry(partition: PartitionRecord, *, is_left_alone: bool) -> ListPartitionsResponsePartition:
     return ListPartitionsResponsePartition(
         partition_index=partition.partition_id,
         leader_id=partition.leader,
@@ -187,19 +185,18 @@ def _entry(partition: PartitionRecord, how: int) -> ListPartitionsResponsePartit
         eligible_leader_replicas=partition.eligible_leader_replicas or (),
         adding_replicas=partition.adding_replicas,
         removing_replicas=partition.removing_replicas,
-        is_left_alone=how == _Found.LEFT_ALONE,
+        is_left_alone=is_left_alone,
     )
 
 
 def _bytes_of(partition: PartitionRecord) -> int:
-    ids = (
-        len(partition.replicas)
-        + len(partition.isr)
-        + len(partition.eligible_leader_replicas or ())
-        + len(partition.adding_replicas)
-        + len(partition.removing_replicas)
+    return entry_bytes() + ids_bytes(
+        partition.replicas,
+        partition.isr,
+        partition.eligible_leader_replicas,
+        partition.adding_replicas,
+        partition.removing_replicas,
     )
-    return entry_bytes() + _ID_BYTES * ids
 
 
 def refuse(_request: ListPartitionsRequest, error: ErrorCode, text: str) -> ListPartitionsResponse:

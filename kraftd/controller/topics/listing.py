@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from kraftd.controller.operations import ReadOperation
-from kraftd.controller.response_room import PageRoom, entry_bytes
+from kraftd.controller.response_room import PageRoom, entry_bytes, ids_bytes
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.partition_conditions import is_under_replicated
@@ -35,9 +35,8 @@ from kraftd.types import ZERO_UUID, Offset, Uuid
 PARTITIONS_PER_PAGE: Final = 2_048
 """So many partitions does a page of ListTopics look at: some 10 ms, whatever their topics."""
 
-_ID_BYTES: Final = 5
 _UUID_BYTES: Final = 18
-"""At most what a broker's id and a directory's take in msgpack."""
+"""At most what a directory's id takes in msgpack."""
 
 
 def list_topics(
@@ -135,15 +134,15 @@ def _partition(partition: PartitionRecord) -> DescribeTopicsResponsePartition:
 
 
 def _bytes_of(partition: PartitionRecord) -> int:
-    ids = (
-        len(partition.replicas)
-        + len(partition.isr)
-        + len(partition.eligible_leader_replicas or ())
-        + len(partition.last_known_elr or ())
-        + len(partition.adding_replicas)
-        + len(partition.removing_replicas)
+    ids = ids_bytes(
+        partition.replicas,
+        partition.isr,
+        partition.eligible_leader_replicas,
+        partition.last_known_elr,
+        partition.adding_replicas,
+        partition.removing_replicas,
     )
-    return entry_bytes() + _ID_BYTES * ids + _UUID_BYTES * len(partition.directories)
+    return entry_bytes() + ids + _UUID_BYTES * len(partition.directories)
 
 
 def refuse_list(_request: ListTopicsRequest, error: ErrorCode, text: str) -> ListTopicsResponse:

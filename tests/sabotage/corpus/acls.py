@@ -147,8 +147,8 @@ ACLS = (
         "tests",
         (
             "kraftd.runtime.request_router:RequestRouter.request_forwarded",
-            "(refusal := self.gate(client, request)) is not None",
-            "False",
+            "self._handle(handler, client, request)",
+            "handler(client, request)",
         ),
         where=(
             "tests/unit/runtime/test_request_gate.py::"

@@ -324,7 +324,7 @@ BROKERS = (
         "An exception in a handler that decides nothing, like DescribeCluster, ends the process.",
         "tests",
         (
-            "kraftd.runtime.request_router:RequestRouter.request_received",
+            "kraftd.runtime.request_router:RequestRouter._handle",
             "except Exception as error:  # noqa: BLE001 - the one boundary of all handlers (D-14)",
             "except MemoryError as error:",
         ),

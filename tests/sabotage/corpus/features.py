@@ -45,9 +45,9 @@ FEATURE_LEVELS = (
         "KIP-919",
         "A level is raised that a controller which has not registered may not support.",
         "test_a_controller_that_has_not_registered_may_not_support_a_level",
-        "_nodes",
-        "sorted(context.settings.voter_ids - known)",
-        "sorted(known - known)",
+        "_unregistered",
+        "return context.settings.voter_ids - known - {context.settings.node_id}",
+        "return frozenset()",
     ),
     of_features(
         "metadata-is-lost-on-the-way-down",

@@ -75,9 +75,9 @@ LISTINGS = (
         "A broker is said to take the leader with it although an eligible replica leads then.",
         "tests",
         (
-            f"{_IN_CONDITION}:_needs",
-            "if change is not None and change.leader == NO_NODE:",
-            "if not isr:",
+            f"{_IN_CONDITION}:_Without.is_left_alone",
+            "return change is not None and change.leader == NO_NODE",
+            "return change is not None and not self._isr(partition)",
         ),
         where=(f"{_CONDITIONS}::test_a_broker_is_needed_where_its_shutdown_takes_the_leader_or_acks_all",),
     ),
@@ -86,7 +86,7 @@ LISTINGS = (
         "KIP-966",
         "A broker may stop although producers with acks=all cannot write without it.",
         "tests",
-        (f"{_IN_CONDITION}:_needs", "return len(isr) < min_isr", "return not isr"),
+        (f"{_IN_CONDITION}:_Without.lacks", "len(self._isr(partition)) < min_isr or", ""),
         where=(f"{_CONDITIONS}::test_a_broker_is_needed_where_its_shutdown_takes_the_leader_or_acks_all",),
     ),
     mutant(
@@ -144,7 +144,7 @@ LISTINGS = (
         "tests",
         (
             "kraftd.cli.topic_changes:_call",
-            'raise UnknownOutcomeError(_unknown(" and ".join(map(_topic_text, names)), str(error))) from error',
+            'raise unknown_outcome(f"{topics} was changed", str(error), _LOOK) from error',
             "raise",
         ),
         where=(

@@ -313,8 +313,9 @@ def test_who_makes_snapshots_is_shown_what_is_committed_behind_the_one_that_was_
     assert [batch.end_offset for batch in shown] == [4, 5, 6]
 
 
-def test_a_node_has_caught_up_once_when_all_that_is_known_to_be_committed_is_applied() -> None:
-    world, machine, told = World(9), Machine(), []  # type: ignore[var-annotated]
+def restored(world: World, machine: Machine) -> tuple[Applier, list[int]]:
+    """A feeder that has loaded a snapshot at offset 3, and at which offsets it said that it has caught up."""
+    told: list[int] = []
     feeder = Applier(
         1,
         machine,
@@ -326,6 +327,12 @@ def test_a_node_has_caught_up_once_when_all_that_is_known_to_be_committed_is_app
         caught_up=lambda: told.append(feeder.applied_offset),
     )
     feeder.load_snapshot(OffsetAndEpoch(3, 1))
+    return feeder, told
+
+
+def test_a_node_has_caught_up_once_when_all_that_is_known_to_be_committed_is_applied() -> None:
+    world = World(9)
+    feeder, told = restored(world, Machine())
     for turn, committed in enumerate((0, 0, 6, 6, 9)):
         world.turns = turn + 1
         feeder.commit(committed)
@@ -335,18 +342,8 @@ def test_a_node_has_caught_up_once_when_all_that_is_known_to_be_committed_is_app
 
 
 def test_a_node_whose_snapshot_ends_where_the_log_does_has_caught_up_without_applying_anything() -> None:
-    world, machine, told = World(3), Machine(), []  # type: ignore[var-annotated]
-    feeder = Applier(
-        1,
-        machine,
-        CommittedLog(world, world),
-        Loader(1),
-        world,
-        lambda *_: None,
-        clock_ns=lambda: 0,
-        caught_up=lambda: told.append(feeder.applied_offset),
-    )
-    feeder.load_snapshot(OffsetAndEpoch(3, 1))
+    world, machine = World(3), Machine()
+    feeder, told = restored(world, machine)
     feeder.commit(3)
     for _ in range(3):
         world.turns += 1
