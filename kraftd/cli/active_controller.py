@@ -43,7 +43,7 @@ def ask_controller(
 
     Raises:
         NotConnectedError: No node could be reached at all, or the controller was lost again and again.
-        UnhealthyError: Nodes answer, but none is the active controller.
+        UnhealthyError: Nodes answer, but none is the active controller, or the one that they name does not.
     """
     deadline = time.monotonic() + timeout_ms / 1_000
     nodes = list(bootstrap)
@@ -71,7 +71,8 @@ def _find(nodes: Sequence[Endpoint]) -> KafkaConnection:
         controller = KafkaConnection(endpoint, REQUEST_TIMEOUT_MS)
     except NotConnectedError as error:
         connection.close()
-        raise LostError(f"the active controller does not answer: {error}") from error
+        # A node did answer: it is the cluster that is in a bad state, and not the way to it.
+        raise UnhealthyError(f"the active controller does not answer: {error}") from error
     except BaseException:
         connection.close()
         raise

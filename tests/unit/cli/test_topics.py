@@ -356,6 +356,16 @@ def test_a_node_that_does_not_know_the_controller_is_asked_itself(kraftctl: Kraf
     node.close()
 
 
+def test_where_nodes_answer_but_the_controller_that_they_name_does_not_it_ends_with_5(
+    kraftctl: Kraftctl, kafka: KafkaQuorum
+) -> None:
+    """The others were killed, and this one goes on to name the last leader of its epoch (D-07)."""
+    kafka.nodes[2].close()
+    outcome = topics(kraftctl, kafka.nodes[1].address, "delete", "orders", "--timeout-ms", 200)
+    assert (outcome.code, outcome.err.count("\n")) == (5, 1)
+    assert "the active controller does not answer" in outcome.err
+
+
 def test_a_node_that_does_not_serve_it_says_so(kraftctl: Kraftctl, kafka: KafkaQuorum) -> None:
     outcome = topics(kraftctl, kafka.bootstrap, "create", "t")
     active = kafka.nodes[2].address

@@ -1,7 +1,7 @@
 """Changes of ISR and leader alone give what any change gives: read or refused, made or left to the codec."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -111,6 +111,9 @@ before = st.builds(
 
 @settings(max_examples=500)
 @given(before, changes)
+@example(PARTITION, USUAL[0])
+@example(PARTITION, USUAL[1])
+@example(PARTITION, USUAL[2])
 def test_a_change_made_in_the_bytes_is_the_change(old, change):
     made = change_fast_codec.changed(partitions.pack(old), change)
     if made is None:
