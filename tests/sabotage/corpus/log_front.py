@@ -140,7 +140,7 @@ LOG_FRONT = (
             "self.size_bytes + size_bytes - len(batches[-1])",
             "self.size_bytes",
         ),
-        where=CLEANER,
+        where=("tests/unit/storage/test_log.py",),
     ),
     mutant(
         "export-holds-nothing",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kraftd.raft import LeasedSnapshots, Retention, SnapshotPoints
@@ -243,6 +243,7 @@ def test_the_log_rolls_at_a_snapshot_once_the_active_segment_is_large(tmp_path: 
     group=st.integers(1, 5),
     snapshot_bytes=st.integers(ROLL_BYTES, 2 * ROLL_BYTES),
 )
+@example(sizes=[3_000_000] * 8, group=5, snapshot_bytes=ROLL_BYTES)
 @settings(max_examples=20, deadline=None)
 def test_segments_end_where_snapshots_are_due_that_are_not_written_yet(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], group: int, snapshot_bytes: int
