@@ -66,6 +66,9 @@ ACTIVATION_RETRY_MS = 50
 ACTIVATE = "Activate"
 """The kind of the first records of an activation. That of a request is its name; of a timer, its task's."""
 
+DELETIONS = "Deletions"
+"""The kind of what is noted of replicas that were taken away."""
+
 _DEFAULTS = ControllerSettings()
 
 _SEEDS_BITS = 64
@@ -261,7 +264,12 @@ class QuorumController:
         elif batch.records:
             self._image = apply_values(self._image, batch.records, batch.base_offset)
         self._applied_offset = batch.end_offset
-        self.deletions.applied(batch, before, self._image)
+        try:
+            self.deletions.applied(batch, before, self._image)
+        except Exception as error:  # noqa: BLE001 - of all nodes alike, and for what no decision looks at (D-14)
+            self.deletions.restored(batch.end_offset)
+            self._errors_before += 1
+            self.lines.append(failure_line(DELETIONS, None, error))
 
     def restore(self, at: OffsetAndEpoch) -> ImageRestore:
         """Begin to replace the image by that of a snapshot (LSN-06); the former one stays until all of it is

@@ -427,3 +427,19 @@ def test_a_refused_move_is_a_line_in_the_log() -> None:
     world.controller.deletions._move(entry, ReplicaState.ONLINE, 0)
     world.settle()
     assert world.line("replica_move_refused")["to"] == "OnlineReplica"
+
+
+def test_a_tracker_that_fails_begins_anew_and_stops_nobody(monkeypatch) -> None:
+    world = BrokerWorld()
+    world.up(11)
+    topic_id = world.topic(1, (11,))
+    world.append(RemoveTopicRecord(world.topic(2, (11,))))
+    monkeypatch.setattr(tracker, "found_in", None)
+    world.append(RemoveTopicRecord(topic_id))
+    monkeypatch.undo()
+    world.settle()
+    assert world.line("decision_failed")["kind"] == "Deletions"
+    assert world.controller.error_count == 1
+    assert world.image[TOPICS].get(topic_id) is None
+    known = world.controller.deletions
+    assert (len(known), known.begin_offset) == (0, world.controller.applied_offset)
