@@ -4,16 +4,17 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.brokers.clients import WAIT_S, create_topic, produce, wait_isr, wait_until
+from tests.brokers.clients import WAIT_S, create_topic, produce, read_all, wait_isr, wait_until
 from tests.brokers.cluster import STARTED, BrokerCluster
 from tests.fixtures import ROOT
 from tests.process.cluster import Cluster
 
-TOPIC = "removed"
+TOPIC, MOVED = "removed", "shifted"
 SUCCESSFUL, INELIGIBLE = "ReplicaDeletionSuccessful", "ReplicaDeletionIneligible"
 
 
@@ -26,21 +27,21 @@ def kraftctl(quorum: Cluster, *arguments: object) -> str:
     return done.stdout
 
 
-def lying(cluster: BrokerCluster, broker_id: int) -> set[str]:
-    """What is left of the topic in a broker's directories: `plain`, `delete` and `stray`."""
-    names = [path.name for each in cluster.directories(broker_id) for path in each.glob(f"{TOPIC}-*")]
+def lying(cluster: BrokerCluster, broker_id: int, topic: str = TOPIC) -> set[str]:
+    """What is left of a topic in a broker's directories: `plain`, `delete` and `stray`."""
+    names = [path.name for each in cluster.directories(broker_id) for path in each.glob(f"{topic}-*")]
     endings = [name.rpartition("-")[2] for name in names]
     return {ending if ending in ("delete", "stray") else "plain" for ending in endings}
 
 
-def told(quorum: Cluster) -> dict[int, dict[str, Any]]:
-    """By broker, what the active controller says of the topic's deletion."""
+def told(quorum: Cluster, topic: str = TOPIC) -> dict[int, dict[str, Any]]:
+    """By broker, what the active controller says of what was taken away of a topic."""
     data = json.loads(kraftctl(quorum, "topics", "deletions", "--all", "-o", "json"))
-    return {row["broker_id"]: row for row in data["removals"] if row["topic"] == TOPIC}
+    return {row["broker_id"]: row for row in data["removals"] if row["topic"] == topic}
 
 
-def states(quorum: Cluster) -> dict[int, str]:
-    return {broker_id: row["state"] for broker_id, row in told(quorum).items()}
+def states(quorum: Cluster, topic: str = TOPIC) -> dict[int, str]:
+    return {broker_id: row["state"] for broker_id, row in told(quorum, topic).items()}
 
 
 def test_deleted_data_is_followed_on_live_paused_and_dead_brokers(cluster: BrokerCluster) -> None:
@@ -83,6 +84,37 @@ def test_deleted_data_is_followed_on_live_paused_and_dead_brokers(cluster: Broke
             shutil.rmtree(path)
 
 
-def wait_states(quorum: Cluster, expected: dict[int, str]) -> None:
+def wait_states(quorum: Cluster, expected: dict[int, str], topic: str = TOPIC) -> None:
     """Wait until the controllers say so."""
-    wait_until(lambda: states(quorum) == expected, lambda: f"{states(quorum)}")
+    wait_until(lambda: states(quorum, topic) == expected, lambda: f"{states(quorum, topic)}")
+
+
+def test_a_replica_that_is_moved_away_and_back_is_followed(cluster: BrokerCluster, tmp_path: Path) -> None:
+    """It is moved away while its broker is down, and back before that has read so: nothing is deleted."""
+    quorum = cluster.quorum
+    if not isinstance(quorum, Cluster):
+        pytest.skip("Kafka's controllers do not tell")
+    create_topic(cluster, MOVED, assignment=[[11, 12]])
+    values = [f"{number}" for number in range(300)]
+    produce(cluster, MOVED, values)
+    cluster[12].kill()
+    wait_isr(cluster, MOVED, 1)
+    move(quorum, tmp_path, [11, 13])
+    wait_states(quorum, {12: INELIGIBLE}, MOVED)
+    assert lying(cluster, 12, MOVED) == {"plain"}
+    assert told(quorum, MOVED)[12]["reason"] == "reassigned"
+    move(quorum, tmp_path, [11, 12])
+    wait_states(quorum, {12: "OfflineReplica"}, MOVED)
+    cluster[12].start()
+    wait_states(quorum, {12: "OfflineReplica", 13: SUCCESSFUL}, MOVED)
+    assert lying(cluster, 13, MOVED) <= {"delete"}
+    assert "plain" in lying(cluster, 12, MOVED)
+    assert sorted(read_all(cluster, MOVED)) == sorted(values)
+
+
+def move(quorum: Cluster, folder: Path, replicas: list[int]) -> None:
+    """Begin to move the topic's partition."""
+    plan = folder / f"to-{'-'.join(map(str, replicas))}.json"
+    partition = {"topic": MOVED, "partition": 0, "replicas": replicas}
+    plan.write_text(json.dumps({"version": 1, "partitions": [partition]}), encoding="utf-8")
+    kraftctl(quorum, "reassign", "execute", "--file", plan)
