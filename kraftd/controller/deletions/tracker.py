@@ -14,6 +14,7 @@ Follows: the TopicDeletionManager of Kafka's controller before KRaft; what broke
 4.3. Differs: nothing waits for it.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
@@ -39,6 +40,8 @@ read it, for all that a node knows that did not hear.
 """
 
 _Key: TypeAlias = tuple[Offset, NodeId]
+_Entries: TypeAlias = "OrderedDict[_Key, Entry]"
+"""The oldest first. Of a plain dict that loses its oldest ones, the first is found slower each time."""
 
 
 class Entry(msgspec.Struct):
@@ -78,11 +81,11 @@ class DeletionTracker:
         self.illegal_count = 0
         """The moves that no table allows, and that were not made."""
         self._refused = refused
-        self._entries: dict[_Key, Entry] = {}
+        self._entries: _Entries = OrderedDict()
         self._replica_count = 0
-        self._waiting: dict[NodeId, dict[_Key, Entry]] = {}
+        self._waiting: dict[NodeId, _Entries] = {}
         """What a broker has not reported to have read, the oldest first."""
-        self._renamed: dict[NodeId, dict[_Key, Entry]] = {}
+        self._renamed: dict[NodeId, _Entries] = {}
         """What it has renamed and will remove, the oldest first."""
         self._moved: dict[tuple[Uuid, int, NodeId], Entry] = {}
         """What waits and may come back: by topic, partition and broker."""
@@ -125,7 +128,7 @@ class DeletionTracker:
             self._end_waiting(entry)
             self._move(entry, removed_state(entry.removed.offset, reported, is_up=True), now.wall_ms)
             if not entry.is_set_aside:
-                self._renamed.setdefault(broker_id, {})[entry.key] = entry
+                self._renamed.setdefault(broker_id, OrderedDict())[entry.key] = entry
         renamed = self._renamed.get(broker_id)
         while renamed:
             entry = next(iter(renamed.values()))
@@ -158,7 +161,7 @@ class DeletionTracker:
         self._entries[entry.key] = entry
         self._replica_count += len(removed.partitions)
         self._move(entry, ReplicaState.DELETION_STARTED, now_ms)
-        self._waiting.setdefault(removed.broker_id, {})[entry.key] = entry
+        self._waiting.setdefault(removed.broker_id, OrderedDict())[entry.key] = entry
         if removed.reason is RemovalReason.REASSIGNED:
             self._moved[removed.topic_id, removed.partitions[0], removed.broker_id] = entry
 
