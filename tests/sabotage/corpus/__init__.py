@@ -5,6 +5,7 @@ from tests.sabotage.corpus.boundary import BOUNDARY
 from tests.sabotage.corpus.brokers import BROKERS
 from tests.sabotage.corpus.budgets import WORK
 from tests.sabotage.corpus.claims import CLAIMS
+from tests.sabotage.corpus.deletions import DELETIONS
 from tests.sabotage.corpus.downloads import DOWNLOADS
 from tests.sabotage.corpus.electing import ELECTING
 from tests.sabotage.corpus.elections import ELECTIONS
@@ -55,6 +56,7 @@ MUTANTS = (
     *ELECTING,
     *REASSIGNMENT,
     *LISTINGS,
+    *DELETIONS,
     *USERS,
     *ACLS,
     *OBSERVING,
