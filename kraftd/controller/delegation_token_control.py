@@ -82,15 +82,12 @@ def create_delegation_token(context: Context, request: CreateDelegationTokenRequ
 def refuse_to_create(
     _request: CreateDelegationTokenRequest, error: ErrorCode, _text: str
 ) -> CreateDelegationTokenResponse:
-    """The response if no token was made, or perhaps none: it names nobody."""
-    nobody = CreateDelegationTokenResponse(
-        error_code=error,
-        principal_type=ANONYMOUS.type,
-        principal_name=ANONYMOUS.name,
-        token_requester_principal_type=ANONYMOUS.type,
-        token_requester_principal_name=ANONYMOUS.name,
-    )
-    return _timeless(nobody)
+    """The response if no token was made, or perhaps none: it names nobody.
+
+    Kafka's says since version 3 that nobody asked, too; which version is to be answered is not known here.
+    """
+    nobody = CreateDelegationTokenResponse(principal_type=ANONYMOUS.type, principal_name=ANONYMOUS.name)
+    return replace(_timeless(nobody), error_code=error)
 
 
 def _owner_of(context: Context, request: CreateDelegationTokenRequest) -> Principal:
