@@ -25,6 +25,7 @@ from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.second_reading import SECOND_READING
 from tests.sabotage.corpus.snapshots import SNAPSHOTS
 from tests.sabotage.corpus.storage import STORAGE
+from tests.sabotage.corpus.tokens import TOKENS
 from tests.sabotage.corpus.topics import TOPICS
 from tests.sabotage.corpus.unread import UNREAD
 from tests.sabotage.corpus.users import USERS
@@ -56,6 +57,7 @@ MUTANTS = (
     *REASSIGNMENT,
     *LISTINGS,
     *USERS,
+    *TOKENS,
     *ACLS,
     *OBSERVING,
 )
