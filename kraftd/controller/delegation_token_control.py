@@ -47,7 +47,10 @@ _USER: Final = "User"
 _INT64_MAX: Final = (1 << 63) - 1
 _REQUESTER_SINCE: Final = 3
 """The version of CreateDelegationToken since which the requester is told."""
+_UNTOLD: Final = Principal("", "")
+"""The requester in older versions."""
 _NO_TIME: Final = -1
+_NOT_ALLOWED: Final = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 # -- making
@@ -55,12 +58,12 @@ _NO_TIME: Final = -1
 
 def create_delegation_token(context: Context, request: CreateDelegationTokenRequest) -> Decided:
     """The record of a new token, and its response for when that is committed."""
-    try:
-        owner = _owner_of(context, request)
-        may = _may_create(context, owner)
-    except RefusedError as error:
-        return [], refuse_to_create(request, error.code, str(error))
-    nothing = _about(context, owner)
+    owner = _owner_of(context, request)
+    if owner is None:
+        return [], replace(_timeless(_about(ANONYMOUS, ANONYMOUS)), error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    may = _may_create(context, owner)
+    requester = context.client.principal if context.version >= _REQUESTER_SINCE else _UNTOLD
+    nothing = _about(owner, requester)
     if may is not ErrorCode.NONE:
         return [], replace(_timeless(nothing), error_code=may)
     try:
@@ -86,22 +89,21 @@ def refuse_to_create(
 
     Kafka's says since version 3 that nobody asked, too; which version is to be answered is not known here.
     """
-    nobody = CreateDelegationTokenResponse(principal_type=ANONYMOUS.type, principal_name=ANONYMOUS.name)
-    return replace(_timeless(nobody), error_code=error)
+    return replace(_timeless(_about(ANONYMOUS, _UNTOLD)), error_code=error)
 
 
-def _owner_of(context: Context, request: CreateDelegationTokenRequest) -> Principal:
-    """Whom the token is for: whoever asks, unless somebody is named."""
+def _owner_of(context: Context, request: CreateDelegationTokenRequest) -> Principal | None:
+    """Whom the token is for: whoever asks, unless somebody is named; None if that is not whole."""
     if not request.owner_principal_name:
         return context.client.principal
     if request.owner_principal_type is None:
-        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "An owner is named without its type.")
+        return None
     return Principal(request.owner_principal_type, request.owner_principal_name)
 
 
 def _may_create(context: Context, owner: Principal) -> ErrorCode:
     if not _may_ask(context.client):
-        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        return _NOT_ALLOWED
     is_own = _text(owner) == _text(context.client.principal)
     if is_own or context.rights.has(AclOperation.CREATE_TOKENS, AclResource.USER, _text(owner)):
         return ErrorCode.NONE
@@ -147,14 +149,11 @@ def _new_id(context: Context) -> str:
     raise AssertionError("there is always one more number")
 
 
-def _about(context: Context, owner: Principal) -> CreateDelegationTokenResponse:
+def _about(owner: Principal, requester: Principal) -> CreateDelegationTokenResponse:
     """A response that says whom it is about, and nothing else."""
-    response = CreateDelegationTokenResponse(principal_type=owner.type, principal_name=owner.name)
-    if context.version < _REQUESTER_SINCE:
-        return response
-    requester = context.client.principal
-    return replace(
-        response,
+    return CreateDelegationTokenResponse(
+        principal_type=owner.type,
+        principal_name=owner.name,
         token_requester_principal_type=requester.type,
         token_requester_principal_name=requester.name,
     )
@@ -173,6 +172,8 @@ def _timeless(response: CreateDelegationTokenResponse) -> CreateDelegationTokenR
 def renew_delegation_token(context: Context, request: RenewDelegationTokenRequest) -> Decided:
     """The record of a token that lives longer, and its response for when that is committed."""
     now_ms = context.now.wall_ms
+    if not _may_ask(context.client):
+        return [], RenewDelegationTokenResponse(_NOT_ALLOWED, _NO_TIME)
     try:
         tokens, token = _shown(context, request.hmac)
         _check_alive(token, now_ms)
@@ -197,6 +198,8 @@ def refuse_to_renew(
 def expire_delegation_token(context: Context, request: ExpireDelegationTokenRequest) -> Decided:
     """The record of a token that ends, at once or later, and its response for when that is committed."""
     now_ms = context.now.wall_ms
+    if not _may_ask(context.client):
+        return [], ExpireDelegationTokenResponse(_NOT_ALLOWED, _NO_TIME)
     try:
         _, token = _shown(context, request.hmac)
         _check_renewer(context, token)
@@ -220,9 +223,6 @@ def refuse_to_expire(
 
 def _shown(context: Context, hmac: bytes) -> tuple[TokenSettings, DelegationTokenRecord]:
     """The token whose HMAC was shown."""
-    if not _may_ask(context.client):
-        text = "Who shows a token, or is not known at all, may ask for none."
-        raise RefusedError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, text)
     tokens = _enabled(context)
     token = tokens.secret.token_of(hmac, context.image[DELEGATION_TOKENS])
     if token is None:

@@ -230,7 +230,8 @@ def test_for_oneself_it_takes_no_right() -> None:
 def test_an_owner_without_a_type_is_what_kafka_fails_of() -> None:
     code, response = create(world(), owner_principal_type=None, owner_principal_name="bob")
     assert code is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert response.principal_name == "ANONYMOUS"
+    assert response.principal_name == response.token_requester_principal_name == "ANONYMOUS"
+    assert response.expiry_timestamp_ms == -1
 
 
 def test_a_principal_that_no_record_can_hold_makes_no_token() -> None:
@@ -266,7 +267,7 @@ def test_whoever_is_nobody_or_shows_a_token_may_ask_nothing(client: Client, may:
     refused = [each is ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for each in asked]
     assert refused == [not may] * 3
     if not may:
-        assert create(context)[1].max_timestamp_ms == -1
+        assert create(context)[1].max_timestamp_ms == renew(context)[2] == expire(context)[2] == -1
 
 
 def test_it_is_not_asked_for_rights_first() -> None:
