@@ -26,12 +26,14 @@ class TokenSecret:
     It remembers HMACs, which changes none of its answers.
     """
 
-    __slots__ = ("_hmacs", "_ids", "_key")
+    __slots__ = ("_hmacs", "_ids", "_key", "_known")
 
     def __init__(self, text: str) -> None:
         self._key = text.encode("utf-8", "replace")
         self._hmacs: dict[str, bytes] = {}
         self._ids: dict[bytes, str] = {}
+        self._known: Entities[str, DelegationTokenRecord] | None = None
+        """The tokens whose HMACs were made last: who guesses HMACs makes no work but the first time."""
 
     def __repr__(self) -> str:
         return "[hidden]"
@@ -58,7 +60,7 @@ class TokenSecret:
     ) -> DelegationTokenRecord | None:
         """The token with this HMAC; None if there is none among these."""
         token_id = self._ids.get(token_hmac)
-        if token_id is None:
+        if token_id is None and tokens is not self._known:
             self._learn(tokens)
             token_id = self._ids.get(token_hmac)
         return None if token_id is None else tokens.get(token_id)
@@ -69,6 +71,7 @@ class TokenSecret:
             self._hmacs, self._ids = {}, {}
         for token in tokens.values():
             self.hmac_of(token.token_id)
+        self._known = tokens
 
 
 class TokenSettings(msgspec.Struct, frozen=True):

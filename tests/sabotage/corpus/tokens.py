@@ -107,6 +107,16 @@ TOKENS = (
         ),
     ),
     of_tokens(
+        "every-guess-is-work",
+        "Whoever guesses HMACs has the active controller go through all tokens, each time.",
+        "test_delegation_token_control.py::test_guesses_are_looked_up_among_the_same_tokens_once",
+        (
+            f"{_SECRET}:TokenSecret.token_of",
+            "token_id is None and tokens is not self._known",
+            "token_id is None",
+        ),
+    ),
+    of_tokens(
         "secret-in-the-log",
         "Whatever prints the settings prints the secret of all tokens.",
         "test_delegation_token_control.py::test_nothing_shows_the_secret_nor_an_hmac",

@@ -127,6 +127,18 @@ def test_tokens_are_found_whatever_came_and_went() -> None:
     assert secret.token_of(hmac_of("id-2"), tokens) == token("id-2")
 
 
+def test_guesses_are_looked_up_among_the_same_tokens_once(monkeypatch) -> None:
+    secret, made = TokenSecret(SECRET), []
+    make = TokenSecret.hmac_of
+    monkeypatch.setattr(TokenSecret, "hmac_of", lambda self, each: made.append(each) or make(self, each))
+    tokens = cluster(token("id-1"), token("id-2"))[DELEGATION_TOKENS]
+    for _ in range(3):
+        assert secret.token_of(b"guessed", tokens) is None
+    assert made == ["id-1", "id-2"]
+    more = tokens.put("id-3", token("id-3"))
+    assert secret.token_of(make(TOKENS.secret, "id-3"), more) == token("id-3")
+
+
 def test_hmacs_of_tokens_that_are_gone_are_forgotten() -> None:
     secret = TokenSecret(SECRET)
     for number in range(1_010):
