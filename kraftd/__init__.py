@@ -143,5 +143,5 @@ within a millisecond, with the next records if there are any, not with their nex
 leadership can be handed to a named voter (D-09); a wiped or restored voter is recognised before it can vote
 a second time (D-06); `kraftctl` refuses config names that no broker knows.
 
-Not here yet: changing voters, delegation tokens, TLS, and so nobody is authenticated.
+Not here yet: changing voters, TLS, and so nobody is authenticated.
 """

@@ -17,6 +17,11 @@ from kraftd.controller.configs.configuration_control import ALTER_CONFIGS, INCRE
 from kraftd.controller.configs.describe_configs import DESCRIBE_CONFIGS
 from kraftd.controller.configs.listing import LIST_CONFIGS
 from kraftd.controller.controller_registration import CONTROLLER_REGISTRATION
+from kraftd.controller.delegation_token_control import (
+    CREATE_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
+    RENEW_DELEGATION_TOKEN,
+)
 from kraftd.controller.feature_control import UPDATE_FEATURES
 from kraftd.controller.operations import Operation, WriteOperation
 from kraftd.controller.partitions.conditions import LIST_PARTITIONS
@@ -61,6 +66,9 @@ OPERATIONS: tuple[Operation, ...] = (
     LIST_DELETIONS,
     ALTER_CLIENT_QUOTAS,
     ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_DELEGATION_TOKEN,
+    RENEW_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
     CREATE_ACLS,
     DELETE_ACLS,
     DESCRIBE_ACLS,

@@ -17,6 +17,7 @@ from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.deletions.tracker import DeletionTracker
 from kraftd.controller.rights import Rights
 from kraftd.controller.sessions import BrokerSessions
+from kraftd.controller.token_secret import TokenSettings
 from kraftd.metadata.image import MetadataImage
 from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.types import NO_NODE, NodeId, Now, Offset
@@ -64,8 +65,11 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     """The nodes of the quorum."""
     authorizer: Authorizer | None = None
     """What decides who may do what; None if none is configured, and so no ACL can be made."""
+    tokens: TokenSettings | None = None
+    """The secret of delegation tokens, and how long they live; None if there are to be none."""
     static_configs: Mapping[str, str] = {}
-    """What the file sets of a broker's keys: a place where the effective value of a config may come from."""
+    """What the file sets of a broker's keys: a place where the effective value of a config may come from. Of
+    passwords it is only said that they are there."""
 
 
 class Context(msgspec.Struct, frozen=True, gc=False):

@@ -26,6 +26,7 @@ from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.second_reading import SECOND_READING
 from tests.sabotage.corpus.snapshots import SNAPSHOTS
 from tests.sabotage.corpus.storage import STORAGE
+from tests.sabotage.corpus.tokens import TOKENS
 from tests.sabotage.corpus.topics import TOPICS
 from tests.sabotage.corpus.unread import UNREAD
 from tests.sabotage.corpus.users import USERS
@@ -58,6 +59,7 @@ MUTANTS = (
     *LISTINGS,
     *DELETIONS,
     *USERS,
+    *TOKENS,
     *ACLS,
     *OBSERVING,
 )
