@@ -9,6 +9,10 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 UV     ?= uv
 PYTEST := $(BIN)/python -m pytest
 
+# Python keeps the bytecode of what it imports, whatever the shell around make says: tests and benchmarks start hundreds of
+# processes, and one that compiles kraftd anew takes twice as long until it runs.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Extra words for pytest or the benchmark: `make test ARGS="-k election"`, `make bench ARGS="--peer etcd"`.
 ARGS ?=
 

@@ -26,7 +26,7 @@ from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import ConfigRecord, FeatureLevelRecord, NoOpRecord
 from kraftd.runtime.config import LogLimits
-from kraftd.runtime.log_cleaner import LogCleaner
+from kraftd.runtime.log_cleaner import LogCleaner, rolling_of
 from kraftd.runtime.snapshotter import Snapshotter
 from kraftd.storage import NodeDirectory, OsFileSystem
 from kraftd.storage.snapshots import SnapshotInfo
@@ -56,7 +56,12 @@ class AgedDirectory:
 
     def __init__(self, path: Path, node_id: NodeId, *, began_ms: int) -> None:
         self.node = NodeDirectory.open(
-            OsFileSystem(), path, node_id=node_id, random_uuid=lambda: os.urandom(16), voter_ids=VOTERS
+            OsFileSystem(),
+            path,
+            node_id=node_id,
+            random_uuid=lambda: os.urandom(16),
+            voter_ids=VOTERS,
+            config=rolling_of(LIMITS),
         )
         self.node.write_election(Election(EPOCH))
         self.node.remember_state_health(HealthKind.WHOLE)
@@ -111,7 +116,7 @@ class AgedDirectory:
     def _snapshot_written(self, info: SnapshotInfo) -> None:
         self.node.log.flush()
         self.node.add_snapshot(info)
-        self._cleaner.snapshot_written()
+        self._cleaner.snapshot_written(info.id.offset)
 
     def _cut(self, start: OffsetAndEpoch) -> None:
         self._note_peak()

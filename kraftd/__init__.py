@@ -38,6 +38,7 @@ Where things happen:
     such an election is counted            metadata/parts/topics/leader_elections.py
     replicas are moved                     controller/partitions/reassignment.py
     a topic is created                     controller/topics/creating.py
+    deleted data is followed to its end    controller/deletions/tracker.py
     a change of configs is decided         controller/configs/configuration_control.py
     a record changes the image             metadata/parts/, a module for each kind of entity
     a request fails that nobody expected   runtime/request_failures.py
@@ -142,5 +143,5 @@ within a millisecond, with the next records if there are any, not with their nex
 leadership can be handed to a named voter (D-09); a wiped or restored voter is recognised before it can vote
 a second time (D-06); `kraftctl` refuses config names that no broker knows.
 
-Not here yet: changing voters, delegation tokens, TLS, and so nobody is authenticated.
+Not here yet: changing voters, TLS, and so nobody is authenticated.
 """

@@ -13,15 +13,18 @@ A module imports from its own line and from those below it:
     controller_registration                APIs about none of them
     producer_ids  feature_control
     client_quota_control  scram_control    what users and clients may use; what they log in with
+    delegation_token_control               what they log in with for a while
     failures  plan_runner  operations      what is told of a defect; whose slice is next; what an API is
     uncommitted_writes                     what is appended and not committed yet
     decisions  event_queue                 what comes back to the caller; what of a turn each class has
     plans                                  what is done in slices
     context  access                        what a decision may look at; what an authorizer will be asked
+    token_secret                           the secret of delegation tokens, and what it makes of their ids
     rights                                 what a client may do, and what it is told else
     authorizer                             who may do what, by the entries of an image
     uuids                                  random ids, made of a seed
     sessions  statistics                   when brokers were heard of; how long events wait and take
+    deletions                              replicas that were taken away, until their data is gone
     refused  response_room                 why one entry fails; how much fits into a response
     java_hash_map  ip_addresses            in which order Kafka decides entries; what is an address
     cluster_summary  election_counts       numbers of brokers, topics and partitions; elections seen

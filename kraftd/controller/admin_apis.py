@@ -17,6 +17,11 @@ from kraftd.controller.configs.configuration_control import ALTER_CONFIGS, INCRE
 from kraftd.controller.configs.describe_configs import DESCRIBE_CONFIGS
 from kraftd.controller.configs.listing import LIST_CONFIGS
 from kraftd.controller.controller_registration import CONTROLLER_REGISTRATION
+from kraftd.controller.delegation_token_control import (
+    CREATE_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
+    RENEW_DELEGATION_TOKEN,
+)
 from kraftd.controller.feature_control import UPDATE_FEATURES
 from kraftd.controller.operations import Operation, WriteOperation
 from kraftd.controller.partitions.conditions import LIST_PARTITIONS
@@ -32,6 +37,7 @@ from kraftd.controller.topics.adding import CREATE_PARTITIONS
 from kraftd.controller.topics.creating import CREATE_TOPICS
 from kraftd.controller.topics.deleting import DELETE_TOPICS
 from kraftd.controller.topics.listing import DESCRIBE_TOPICS, LIST_TOPICS
+from kraftd.controller.topics.listing_deletions import LIST_DELETIONS
 
 OPERATIONS: tuple[Operation, ...] = (
     BROKER_REGISTRATION,
@@ -57,8 +63,12 @@ OPERATIONS: tuple[Operation, ...] = (
     CREATE_TOPICS,
     CREATE_PARTITIONS,
     DELETE_TOPICS,
+    LIST_DELETIONS,
     ALTER_CLIENT_QUOTAS,
     ALTER_USER_SCRAM_CREDENTIALS,
+    CREATE_DELEGATION_TOKEN,
+    RENEW_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
     CREATE_ACLS,
     DELETE_ACLS,
     DESCRIBE_ACLS,

@@ -14,8 +14,10 @@ from typing import Final
 import msgspec
 
 from kraftd.controller.authorizer import Authorizer
+from kraftd.controller.deletions.tracker import DeletionTracker
 from kraftd.controller.rights import Rights
 from kraftd.controller.sessions import BrokerSessions
+from kraftd.controller.token_secret import TokenSettings
 from kraftd.metadata.image import MetadataImage
 from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.types import NO_NODE, NodeId, Now, Offset
@@ -63,8 +65,11 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     """The nodes of the quorum."""
     authorizer: Authorizer | None = None
     """What decides who may do what; None if none is configured, and so no ACL can be made."""
+    tokens: TokenSettings | None = None
+    """The secret of delegation tokens, and how long they live; None if there are to be none."""
     static_configs: Mapping[str, str] = {}
-    """What the file sets of a broker's keys: a place where the effective value of a config may come from."""
+    """What the file sets of a broker's keys: a place where the effective value of a config may come from. Of
+    passwords it is only said that they are there."""
 
 
 class Context(msgspec.Struct, frozen=True, gc=False):
@@ -106,6 +111,8 @@ class ReadContext(msgspec.Struct, frozen=True, gc=False):
     leaving: frozenset[NodeId] = frozenset()
     """As in `Context`, at the moment of the response."""
     client: Client = NO_CLIENT
+    deletions: DeletionTracker | None = None
+    """The replicas that were taken away; None where nobody asks."""
 
     @property
     def rights(self) -> Rights:

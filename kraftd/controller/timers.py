@@ -11,12 +11,15 @@ without a leader get one, brokers that stop are taken out of the rest of theirs.
 lead. Every `unclean.leader.election.interval.ms` it looks whether a partition that nobody leads can be led by
 now: its topic may allow what it did not. Nothing looks when a config changes, as in Kafka.
 
+*What has ended.* Every `delegation.token.expiry.check.interval.ms` delegation tokens that have ended are
+removed, if there can be tokens.
+
 *What failed.* A plan of its own that raises costs the broker it was about, and a partition of which a change
 cannot be made costs that one. Both are repeated after 1 s, 2 s, up to 60 s, and are alarms until they succeed
 (D-35); nothing else waits for them.
 
-Follows: Kafka's periodic tasks maybeFenceStaleBroker, electPreferred and electUnclean.
-Differs: an election is worked off in slices until nobody is left; Kafka elects 1,000 and begins again.
+Follows: Kafka's periodic tasks maybeFenceStaleBroker, electPreferred, electUnclean, expireDelegationTokens.
+Differs: the latter three are worked off in slices until nothing is left; Kafka takes 1,000, begins again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +30,7 @@ import msgspec
 from kraftd.controller.brokers.heartbeats import BrokerState, fencing, shutdown_stage, state_of
 from kraftd.controller.brokers.staged_plan import Stage, StagedPlan
 from kraftd.controller.context import Context, ControllerSettings
+from kraftd.controller.delegation_token_control import EndedTokens
 from kraftd.controller.partitions.broker_changes import PartitionChanges, leaderless, preferred
 from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import Plan, Task
@@ -45,6 +49,7 @@ FINISH = "FinishPredecessorPlans"
 RETRY = "RetryLeftOutPartitions"
 ELECT_PREFERRED = "ElectPreferredLeaders"
 ELECT_UNCLEAN = "ElectUncleanLeaders"
+REMOVE_ENDED_TOKENS = EndedTokens.kind
 NO_OP = "NoOp"
 """Kinds of plans that nobody asked for, as metrics and events name them."""
 
@@ -76,6 +81,10 @@ class Timers:
         self._intervals_ms = _intervals_ms(settings)
         self._elect_at_ms = dict.fromkeys(self._intervals_ms, NEVER_MS)
         """When each kind of election is due."""
+        self._ended_tokens_ms = (
+            NEVER_MS if settings.tokens is None else settings.tokens.expiry_check_interval_ms
+        )
+        self._ended_tokens_at_ms = NEVER_MS
         self._finish = False
         self._failures: dict[Task, _Failure] = {}
         self._left_out = 0
@@ -95,6 +104,8 @@ class Timers:
         self._finish = len(self._sessions) > 0
         if self._finish:
             self.wake_at_ms = now_ms
+        if self._ended_tokens_ms != NEVER_MS:
+            self._ended_tokens_at_ms = now_ms + self._ended_tokens_ms
         self.brokers_changed(now_ms)
 
     def brokers_changed(self, now_ms: int) -> None:
@@ -149,6 +160,9 @@ class Timers:
             self._look_at_ms = now_ms + self._look_ms
             found = self._fence_stalest(context, plans)
             self.succeeded(LOOK)
+        elif self._ended_tokens_at_ms <= now_ms:
+            self._ended_tokens_at_ms = now_ms + self._ended_tokens_ms
+            found = self._unless_begun(Task(REMOVE_ENDED_TOKENS), plans)
         else:
             found = self._elect(now_ms, plans)
         self._rearm()
@@ -165,9 +179,8 @@ class Timers:
 
     def _rearm(self) -> None:
         first_repeat_ms = min((each.repeat_at_ms for each in self._failures.values()), default=NEVER_MS)
-        self.wake_at_ms = (
-            0 if self._finish else min(self._look_at_ms, first_repeat_ms, *self._elect_at_ms.values())
-        )
+        at_ms = (self._look_at_ms, self._ended_tokens_at_ms, first_repeat_ms, *self._elect_at_ms.values())
+        self.wake_at_ms = 0 if self._finish else min(at_ms)
 
     def _repeated(self, now_ms: int) -> Task | None:
         return next((task for task, each in self._failures.items() if each.repeat_at_ms <= now_ms), None)
@@ -192,15 +205,20 @@ class Timers:
         return None
 
     def _elect(self, now_ms: int, plans: PlanRunner) -> Task | None:
-        """An election that is due, unless the one before has not ended, or failed and is repeated."""
+        """An election that is due."""
         for kind, at_ms in self._elect_at_ms.items():
             if at_ms > now_ms:
                 continue
             self._elect_at_ms[kind] = now_ms + self._intervals_ms[kind]
-            task = Task(kind)
-            if task not in self._failures and all(run.task != task for run in plans):
+            task = self._unless_begun(Task(kind), plans)
+            if task is not None:
                 return task
         return None
+
+    def _unless_begun(self, task: Task, plans: PlanRunner) -> Task | None:
+        """A task that is due, unless the one before has not ended, or failed and is repeated."""
+        is_new = task not in self._failures and all(run.task != task for run in plans)
+        return task if is_new else None
 
     def _silent(self, context: Context) -> Sequence[NodeId]:
         """The brokers that are not fenced and were not heard of in time, the one silent longest first."""
@@ -259,6 +277,11 @@ def elect_unclean(_context: Context, _task: Task) -> Plan:
     return StagedPlan(None, [_election("leaderless_partitions_led", leaderless())])
 
 
+def remove_ended_tokens(_context: Context, _task: Task) -> Plan:
+    """Delegation tokens that have ended are removed."""
+    return EndedTokens()
+
+
 def no_op(_context: Context, _task: Task) -> Plan:
     """The log of an idle cluster moves on."""
     return StagedPlan(None, [Stage("", {}, first=(NoOpRecord(),))])
@@ -285,6 +308,7 @@ PLANS: Final[Mapping[str, Callable[[Context, Task], Plan]]] = {
     FINISH: finish,
     ELECT_PREFERRED: elect_preferred,
     ELECT_UNCLEAN: elect_unclean,
+    REMOVE_ENDED_TOKENS: remove_ended_tokens,
     NO_OP: no_op,
 }
 """How each kind of task is done; what was left out says by itself how (`Plan.again`)."""

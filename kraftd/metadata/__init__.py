@@ -14,6 +14,7 @@ list. A module imports from its own line and from those below it:
     part                                what a part is
     indexed_acls                        access control entries, by what they are about
     entities  views                     parts whose entities are few; how a part is shown
+    replica_states                      what a replica is, and every legal move
     partition_conditions                what operators look for in partitions, and call their replicas
     redaction  kafka_names              what must not be shown; the numbers in records by Kafka's names
     config_schema  config_table         which configs there are, and their values; Kafka's list of them

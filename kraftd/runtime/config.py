@@ -20,6 +20,7 @@ import msgspec
 
 from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.context import ControllerSettings
+from kraftd.controller.token_secret import TokenSecret, TokenSettings
 from kraftd.errors import ConfigError
 from kraftd.metadata.config_schema import broker_key, stands_in_for_topics
 from kraftd.runtime.config_values import (
@@ -40,6 +41,10 @@ ENVIRONMENT_PREFIX = "KRAFTD_"
 _OTHER_VARIABLES = frozenset({"KRAFTD_BOOTSTRAP", "KRAFTD_KLOGS"})
 """Variables of our tools that look like keys and are none."""
 
+HIDDEN = "[hidden]"
+"""What stands for a password, as in Kafka."""
+
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _INT16_MAX = 2**15 - 1
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -157,6 +162,10 @@ class _Reader:
         """The value as written; empty when absent."""
         return self._values.get(key, "").strip()
 
+    def password(self, key: str) -> str:
+        """The value without the blanks around it that Java trims off; empty when absent."""
+        return self._values.get(key, "").strip(_JAVA_BLANKS)
+
     def parse(self, key: str, parser: Parser, default: Any) -> Any:
         """The parsed value, or `default` when the key is absent, empty or wrong."""
         text = self.text(key)
@@ -171,14 +180,15 @@ class _Reader:
     def of_brokers(self) -> Mapping[str, str]:
         """What is set of the keys that Kafka's brokers have, as written, those that kraftd does not use too.
 
-        A value that its key cannot have is a mistake, as it is in Kafka.
+        A value that its key cannot have is a mistake, as it is in Kafka. Passwords are left out: what is here
+        can be shown.
         """
         found = {}
         for name, value in self._values.items():
             key = broker_key(name)
             if key is None:
                 continue
-            found[name] = value
+            found[name] = HIDDEN if key.is_sensitive else value
             complaint = key.complaint(value) if name not in KEYS else None
             if complaint is not None:
                 self.mistakes.append(f"{name}: {complaint}")
@@ -227,6 +237,9 @@ INTEGERS: Mapping[str, tuple[int, int, int]] = {
     "min.insync.replicas": (1, 1, _INT32_MAX),
     "unclean.leader.election.interval.ms": (300_000, 1, _INT64_MAX),
     "leader.imbalance.check.interval.seconds": (300, 1, _INT64_MAX),
+    "delegation.token.max.lifetime.ms": (604_800_000, 1, _INT64_MAX),
+    "delegation.token.expiry.time.ms": (86_400_000, 1, _INT64_MAX),
+    "delegation.token.expiry.check.interval.ms": (3_600_000, 1, _INT64_MAX),
     "kraftd.shutdown.timeout.ms": (5_000, 0, _INT32_MAX),
     "kraftd.metrics.interval.ms": (10_000, 0, _INT32_MAX),
     "kraftd.accumulator.bytes": (64 << 20, 8 << 20, _INT32_MAX),
@@ -251,6 +264,7 @@ TEXTS = frozenset(
         "authorizer.class.name",
         "super.users",
         "allow.everyone.if.no.acl.found",
+        "delegation.token.secret.key",
         "kraftd.http.listener",
     }
 )
@@ -345,8 +359,20 @@ def _read_settings(reader: _Reader) -> ControllerSettings:
         broker_session_timeout_ms=session_ms,
         broker_heartbeat_interval_ms=heartbeat_ms,
         authorizer=_read_authorizer(reader),
+        tokens=_read_tokens(reader),
         static_configs=reader.of_brokers(),
     )
+
+
+def _read_tokens(reader: _Reader) -> TokenSettings | None:
+    """How long delegation tokens live, if there is a secret to make them with."""
+    max_lifetime_ms = reader.integer("delegation.token.max.lifetime.ms")
+    expiry_time_ms = reader.integer("delegation.token.expiry.time.ms")
+    check_interval_ms = reader.integer("delegation.token.expiry.check.interval.ms")
+    secret = reader.password("delegation.token.secret.key")
+    if not secret:
+        return None
+    return TokenSettings(TokenSecret(secret), max_lifetime_ms, expiry_time_ms, check_interval_ms)
 
 
 def _read_authorizer(reader: _Reader) -> Authorizer | None:

@@ -374,7 +374,7 @@ class ControllerServer(RaftListener, NoticeLogger):
     def _snapshot_written(self, info: SnapshotInfo) -> None:
         if self._directory.add_snapshot(info):
             self.driver.deliver(SnapshotTaken(info.id))
-            self.log_cleaner.snapshot_written()
+            self.log_cleaner.snapshot_written(info.id.offset)
         self._loader.forget_damage_below(info.id.offset)
 
     def _snapshot_loaded(self, info: SnapshotInfo) -> None:

@@ -6,7 +6,11 @@ downloaded from here), and its effect cuts the log. The names go at once; the fi
 any more, in a worker, because freeing the blocks of a large one takes tens of milliseconds. What cannot be
 removed is told, and promises nothing.
 
-At each snapshot the log rolls if its active segment has become large: only whole segments can go.
+The log rolls where snapshots are due: only whole segments can go, and a start reads no segment that the
+newest snapshot holds as a whole (D-23). All nodes count the bytes from one snapshot to the next alike, so a
+segment that is full after so many ends where the snapshot does, whatever was appended before that was
+written. A snapshot that is due for its time, or after few bytes, ends inside a segment; the log rolls when it
+is written, if the segment has become large.
 
 Not here: the files (`kraftd.storage`).
 Follows: Kafka's KafkaMetadataLog.maybeClean and the raft client's maybeClean (CLN-01 to CLN-07).
@@ -20,15 +24,23 @@ import msgspec
 
 from kraftd.raft import KeptSnapshot, LeasedSnapshots, RaftNode, Retention, choose_start
 from kraftd.raft.events import CutRequested
+from kraftd.runtime.config import LogLimits
 from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.observability import Logger
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
+from kraftd.storage.segment import LogConfig
 from kraftd.types import Now, Offset, OffsetAndEpoch
 
 INTERVAL_MS: Final = 60_000
 ROLL_BYTES: Final = 8 << 20
 """How much the active segment must hold for the log to roll at a snapshot: Kafka's least size of one."""
+
+
+def rolling_of(limits: LogLimits) -> LogConfig:
+    """When the log of a node with these limits rolls."""
+    at_snapshots = limits.snapshot_bytes if limits.snapshot_bytes >= ROLL_BYTES else limits.segment_bytes
+    return LogConfig(limits.segment_bytes, limits.segment_ms, sealed_at_bytes=at_snapshots)
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -86,9 +98,9 @@ class LogCleaner(TimedTurnTask):
         """When it looks again."""
         return self._due_ms
 
-    def snapshot_written(self) -> None:
+    def snapshot_written(self, offset: Offset) -> None:
         """Let a new segment begin behind a snapshot, so that the one before can go, and look in this turn."""
-        self._directory.log.roll_at(ROLL_BYTES)
+        self._directory.log.roll_at(ROLL_BYTES, offset)
         self._due_ms = 0
 
     def _choose(self, now: Now, leased: LeasedSnapshots) -> OffsetAndEpoch | None:

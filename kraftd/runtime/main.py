@@ -26,10 +26,10 @@ from kraftd.errors import ConfigError, KraftdError
 from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.runtime.config import Config, load_config
 from kraftd.runtime.daemon import serve
+from kraftd.runtime.log_cleaner import rolling_of
 from kraftd.runtime.node_status import SOFTWARE
 from kraftd.runtime.observability import Logger, open_logger
 from kraftd.storage.filesystem import OsFileSystem
-from kraftd.storage.log import LogConfig
 from kraftd.storage.node_directory import NodeDirectory
 
 EXIT_OK = 0
@@ -115,7 +115,7 @@ def _open_directory(config: Config) -> NodeDirectory:
         node_id=config.node_id,
         random_uuid=lambda: os.urandom(16),
         voter_ids=tuple(sorted(config.voters)),
-        config=LogConfig(segment_bytes=config.log.segment_bytes, segment_ms=config.log.segment_ms),
+        config=rolling_of(config.log),
         other_log_dirs=tuple(config.log_dirs),
     )
     refuse_dynamic_voters(directory)

@@ -32,10 +32,11 @@ from kraftd.storage.disk import Disk, StorageFailure
 from kraftd.storage.filesystem import Access, FileSystem, OsFileSystem
 from kraftd.storage.flush import FlushJob
 from kraftd.storage.formatting import Formatted, format_directory
-from kraftd.storage.log import Log, LogConfig, Opened
+from kraftd.storage.log import Log, Opened
 from kraftd.storage.log_reader import DamagedReadError, OffsetOutOfRangeError, ReaderView
 from kraftd.storage.log_start import OpenReport
 from kraftd.storage.node_directory import NodeDirectory
+from kraftd.storage.segment import LogConfig
 from kraftd.storage.sidecar import SidecarState
 
 __all__ = [

@@ -74,11 +74,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from kraftd.errors import InvariantError, StorageError
 from kraftd.records import names
-from kraftd.records.index import INDEX_BYTES_MAX
 from kraftd.storage.disk import Disk
 from kraftd.storage.epoch_checkpoint import EpochCheckpoint, epochs_beyond, load_epochs
 from kraftd.storage.flush import FlushJob, RecoveryPointStore
@@ -87,18 +84,10 @@ from kraftd.storage.log_scan import Recovered
 from kraftd.storage.log_start import OpenReport, judge_start
 from kraftd.storage.recovery import recover, tidy
 from kraftd.storage.removal import Removal
-from kraftd.storage.segment import Limits, heads_of
+from kraftd.storage.segment import LogConfig, heads_of
 from kraftd.storage.segment_chain import SegmentChain
 from kraftd.storage.unread_segments import UnreadSegments
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
-
-
-class LogConfig(msgspec.Struct, frozen=True):
-    """`metadata.log.segment.bytes`, `metadata.log.segment.ms`, and the largest size of an index file."""
-
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 604_800_000
-    index_bytes: int = INDEX_BYTES_MAX
 
 
 class Opened(NamedTuple):
@@ -125,10 +114,10 @@ class Log:
     ) -> None:
         self._disk = disk
         self._directory = directory
-        limits = self._limits = Limits(config.segment_bytes, config.segment_ms, config.index_bytes)
+        self._config = config
         self._recovery_points = recovery_points
         self._read_only = read_only
-        self._chain = SegmentChain(disk, directory, recovered.segments, limits)
+        self._chain = SegmentChain(disk, directory, recovered.segments, config)
         self._segments = self._chain.segments
         self.unread = UnreadSegments(disk, self._chain, epochs)
         self._epochs = epochs
@@ -256,13 +245,13 @@ class Log:
         size_bytes = len(batches[0]) if len(batches) == 1 else sum(map(len, batches))
         active = self._segments[-1]
         newest_ms = last.max_timestamp_ms if len(heads) == 1 else max(h.max_timestamp_ms for h in heads)
-        if active.must_roll(len(heads), size_bytes, newest_ms, last.last_offset, self._limits):
+        if active.must_roll(len(heads), size_bytes, newest_ms, last.last_offset, self._config):
             if len(batches) > 1:
                 self._append_one_by_one(batches)
                 return
             self._roll()
             active = self._segments[-1]
-        if size_bytes > self._limits.segment_bytes and len(batches) > 1:
+        if len(batches) > 1 and not active.takes_together(batches, size_bytes, self._config):
             self._append_one_by_one(batches)
             return
         # Only once it is clear that the group fits as a whole: each epoch is recorded once, in order.
@@ -290,12 +279,14 @@ class Log:
         """Note where an epoch begins, before it has a record; durable on return (LOG-09, LOG-11)."""
         self._epochs.assign(epoch, start_offset)
 
-    def roll_at(self, size_bytes: int) -> bool:
-        """Begin a new segment if the active one holds so many bytes or more. Returns whether one was begun.
+    def roll_at(self, size_bytes: int, snapshot_offset: Offset) -> bool:
+        """Begin a new segment if the active one holds so many bytes or more, some of them in this snapshot.
+        Returns whether one was begun.
 
-        At a snapshot: then the segments before it can go with the next one.
+        Then the segments before it can go with the next snapshot.
         """
-        if self._segments[-1].size_bytes < size_bytes:
+        active = self._segments[-1]
+        if active.size_bytes < size_bytes or active.base_offset >= snapshot_offset:
             return False
         self._roll()
         return True

@@ -26,7 +26,7 @@ from kraftd.storage.bootstrap import read_bootstrap, read_zero_checkpoint
 from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import ElectionFinding, ElectionStore
 from kraftd.storage.filesystem import FileSystem
-from kraftd.storage.log import Log, LogConfig
+from kraftd.storage.log import Log
 from kraftd.storage.log_start import OpenReport
 from kraftd.storage.opening import (
     FORMAT_OR_MOUNT,
@@ -42,6 +42,7 @@ from kraftd.storage.opening import (
 )
 from kraftd.storage.presence import PresenceCheck, lost_log
 from kraftd.storage.removal import Removal
+from kraftd.storage.segment import LogConfig
 from kraftd.storage.sidecar import Sidecar, bounded, read_sidecar, remember_peer
 from kraftd.storage.snapshot_files import SnapshotFiles, survey_snapshots
 from kraftd.storage.snapshots import SnapshotInfo, remove_leftovers

@@ -7,12 +7,14 @@ Not here: what a bad byte means (`log_scan`), which segment is next (`log`).
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from kraftd.records.batch_header import OVERHEAD_BYTES, layout
-from kraftd.records.index import INDEX_INTERVAL_BYTES
+from kraftd.records.index import INDEX_BYTES_MAX, INDEX_INTERVAL_BYTES
 from kraftd.storage.disk import Disk
 from kraftd.storage.removal import Pins
 from kraftd.storage.segment_index import NO_TIMESTAMP, IndexFiles, SegmentIndex, index_paths
@@ -65,12 +67,16 @@ class Hole(NamedTuple):
     """The offset at which sound batches begin again; `NO_END` if not in this segment."""
 
 
-class Limits(NamedTuple):
-    """The limits of a segment: its size, its age, the size of its index files."""
+class LogConfig(msgspec.Struct, frozen=True):
+    """`metadata.log.segment.bytes`, `metadata.log.segment.ms`, and the largest size of an index file."""
 
-    segment_bytes: int
-    segment_ms: int
-    index_bytes: int
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    index_bytes: int = INDEX_BYTES_MAX
+    sealed_at_bytes: int = 1 << 30
+    """A segment that holds so many bytes gets no more batches, so that the next one begins where a snapshot
+    ends that is due after so many.
+    """
 
 
 class Segment:
@@ -137,17 +143,23 @@ class Segment:
             self._add_entry(resume, end_position)
 
     def must_roll(
-        self, batches: int, size_bytes: int, max_timestamp_ms: int, last_offset: Offset, limits: Limits
+        self, batches: int, size_bytes: int, max_timestamp_ms: int, last_offset: Offset, config: LogConfig
     ) -> bool:
         """Whether batches of this size and time begin a new segment (LOG-02)."""
         if self.size_bytes == 0:
             return False
         return (
-            self.size_bytes > limits.segment_bytes - size_bytes
-            or max_timestamp_ms - self.first_timestamp_ms > limits.segment_ms
-            or not self.index.fits(batches, limits.index_bytes)
+            self.size_bytes > config.segment_bytes - size_bytes
+            or self.size_bytes >= config.sealed_at_bytes
+            or max_timestamp_ms - self.first_timestamp_ms > config.segment_ms
+            or not self.index.fits(batches, config.index_bytes)
             or last_offset - self.base_offset > OFFSETS_PER_SEGMENT_MAX
         )
+
+    def takes_together(self, batches: Sequence[bytes], size_bytes: int, config: LogConfig) -> bool:
+        """Whether no limit on its size falls between batches of this size in all."""
+        before_last = self.size_bytes + size_bytes - len(batches[-1])
+        return size_bytes <= config.segment_bytes and before_last < config.sealed_at_bytes
 
     @property
     def ends_in_damage(self) -> bool:

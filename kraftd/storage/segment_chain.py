@@ -14,7 +14,7 @@ from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import Access
 from kraftd.storage.log_reader import ReaderView
 from kraftd.storage.removal import Removal, deleted, retire
-from kraftd.storage.segment import Limits, Segment, remove_segments
+from kraftd.storage.segment import LogConfig, Segment, remove_segments
 from kraftd.storage.segment_index import index_paths, write_sealed
 from kraftd.types import Offset
 
@@ -22,10 +22,10 @@ from kraftd.types import Offset
 class SegmentChain:
     """The open segments, oldest first."""
 
-    def __init__(self, disk: Disk, directory: Path, segments: list[Segment], limits: Limits) -> None:
+    def __init__(self, disk: Disk, directory: Path, segments: list[Segment], config: LogConfig) -> None:
         self._disk = disk
         self._directory = directory
-        self._limits = limits
+        self._config = config
         self.segments = segments
         """Always this list: the log reads it for each append."""
         self.names_dirty = False
@@ -36,7 +36,7 @@ class SegmentChain:
         """Create the new active segment; its name is durable on return (D-02)."""
         path = self._directory / names.segment_name(base_offset)
         segment = Segment(base_offset, path, self._disk.open(path, Access.CREATE_EMPTY))
-        segment.activate(self._disk, self._limits.index_bytes)
+        segment.activate(self._disk, self._config.index_bytes)
         self._disk.sync_directory(self._directory)
         self.segments.append(segment)
         self.names_dirty = True
@@ -57,7 +57,7 @@ class SegmentChain:
                 write_sealed(self._disk, last.path, last.sealed_index())
             self.add(end_offset)
         else:
-            last.activate(self._disk, self._limits.index_bytes)
+            last.activate(self._disk, self._config.index_bytes)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class SegmentChain:
         if last is None or last.end_offset != new_end or last.ends_in_damage or last.is_unread:
             self.add(new_end)
         else:
-            last.activate(self._disk, self._limits.index_bytes)
+            last.activate(self._disk, self._config.index_bytes)
 
     def _truncate_segment(self, segment: Segment, new_end: Offset, view: ReaderView) -> Segment:
         hole = segment.hole_at(new_end)

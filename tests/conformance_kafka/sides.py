@@ -29,7 +29,11 @@ from tests.process.cluster import Cluster, KafkaClient, TimeoutWaitingError, fre
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 DAY_MS = 86_400_000
+SECRET = "one secret of both sides"
+"""Of delegation tokens."""
 SETTINGS = {
+    "delegation.token.secret.key": SECRET,
+    "delegation.token.expiry.check.interval.ms": str(10 * DAY_MS),
     "broker.session.timeout.ms": str(10 * DAY_MS),
     "broker.heartbeat.interval.ms": str(DAY_MS),
     "metadata.max.idle.interval.ms": "0",

@@ -219,7 +219,7 @@ class ScriptedNode:
 
     def roll(self, _: int) -> None:
         """Begin a new segment, as after a snapshot."""
-        self.node.log.roll_at(1)
+        self.node.log.roll_at(1, self.node.log.end_offset)
 
     def _let_go(self, start: OffsetAndEpoch) -> None:
         """Promise the snapshots before one no more."""

@@ -37,7 +37,7 @@ OF_BROKERS = (1, 56, 59, 62, 63, 67, 73)
 """Fetch, AlterPartition, FetchSnapshot, BrokerRegistration, BrokerHeartbeat, AllocateProducerIds,
 AssignReplicasToDirs.
 """
-FORWARDED = (19, 20, 30, 31, 33, 37, 43, 44, 45, 49, 51, 57)
+FORWARDED = (19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 49, 51, 57)
 """What an admin client asks its broker, which forwards it in an envelope."""
 PRINCIPAL = b"\0\0\x05User\x06alice\0\0"
 
@@ -64,6 +64,7 @@ LIKELY = {
     "EntityType": (b"user", b"client-id", b"ip"),
     "Key": (b"producer_byte_rate", b"controller_mutation_rate", b"connection_creation_rate"),
     "Mechanism": (1, 2),
+    "PrincipalType": (b"User",),
     "Iterations": (4_096, 16_384),
 }
 """Values without which a request goes no further than its first check, by field."""

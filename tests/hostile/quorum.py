@@ -131,8 +131,9 @@ class MemoryWatch:
 AUTHORIZED = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "super.users": "User:ANONYMOUS;User:alice",
+    "delegation.token.secret.key": "known to everybody",
 }
-"""So that what is said about ACLs is decided, and nobody is kept from anything."""
+"""So that what is said about ACLs and tokens is decided, and nobody is kept from anything."""
 
 
 class Quorum:

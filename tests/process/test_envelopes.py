@@ -111,6 +111,7 @@ ABOUT_SOMETHING: dict[str, Any] = {
         deletions=(m.AlterUserScramCredentialsRequestScramCredentialDeletion("alice", 1),)
     ),
     "CreateAcls": m.CreateAclsRequest(creations=(m.CreateAclsRequestAclCreation(),)),
+    "CreateDelegationToken": m.CreateDelegationTokenRequest(),
     "CreatePartitions": m.CreatePartitionsRequest(
         topics=(m.CreatePartitionsRequestCreatePartitionsTopic(name="a", count=2),)
     ),
@@ -119,8 +120,10 @@ ABOUT_SOMETHING: dict[str, Any] = {
     "DeleteTopics": m.DeleteTopicsRequest(topics=(m.DeleteTopicsRequestDeleteTopicState(name="a"),)),
     "DescribeQuorum": describe_quorum(),
     "ElectLeaders": m.ElectLeadersRequest(topic_partitions=None),
+    "ExpireDelegationToken": m.ExpireDelegationTokenRequest(),
     "IncrementalAlterConfigs": alter_request([("log.retention.ms", "1")]),
     "ListPartitionReassignments": m.ListPartitionReassignmentsRequest(topics=None),
+    "RenewDelegationToken": m.RenewDelegationTokenRequest(),
     "UpdateFeatures": m.UpdateFeaturesRequest(
         feature_updates=(m.UpdateFeaturesRequestFeatureUpdateKey(feature="a", max_version_level=1),)
     ),

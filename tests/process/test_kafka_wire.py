@@ -13,10 +13,7 @@ from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.records.batch import scan
 from kraftd.types import METADATA_TOPIC, METADATA_TOPIC_ID
 
-NOT_SERVED_YET = {
-    *("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
-    *("AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter"),
-}
+NOT_SERVED_YET = {"AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter"}
 """What is known of Kafka's wire and has no handler: it must not be advertised."""
 
 STATIC_BROKER = 4

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kraftd.serde.generated import UnknownTags
+from kraftd.serde.generated import UnknownTags, shown_without
 
 
 class CreateDelegationTokenRequestCreatableRenewers(Struct, frozen=True, gc=False):
@@ -67,3 +67,6 @@ class CreateDelegationTokenResponse(Struct, frozen=True, gc=False):
     throttle_time_ms: int = 0
     """How long the response was held back because of a quota. (int32)"""
     unknown_tags: UnknownTags = ()
+
+    def __repr__(self) -> str:
+        return shown_without(self, "hmac")

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kraftd.serde.generated import UnknownTags
+from kraftd.serde.generated import UnknownTags, shown_without
 
 
 class ExpireDelegationTokenRequest(Struct, frozen=True, gc=False):
@@ -20,6 +20,9 @@ class ExpireDelegationTokenRequest(Struct, frozen=True, gc=False):
     expiry_time_period_ms: int = 0
     """In how long it shall end; below 0, at once. (int64)"""
     unknown_tags: UnknownTags = ()
+
+    def __repr__(self) -> str:
+        return shown_without(self, "hmac")
 
 
 class ExpireDelegationTokenResponse(Struct, frozen=True, gc=False):

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from kraftd.serde.generated import UnknownTags
+from kraftd.serde.generated import UnknownTags, shown_without
 
 
 class RenewDelegationTokenRequest(Struct, frozen=True, gc=False):
@@ -20,6 +20,9 @@ class RenewDelegationTokenRequest(Struct, frozen=True, gc=False):
     renew_period_ms: int = 0
     """How long it shall live from now on; -1 for the default. (int64)"""
     unknown_tags: UnknownTags = ()
+
+    def __repr__(self) -> str:
+        return shown_without(self, "hmac")
 
 
 class RenewDelegationTokenResponse(Struct, frozen=True, gc=False):

@@ -5,6 +5,7 @@ from tests.sabotage.corpus.boundary import BOUNDARY
 from tests.sabotage.corpus.brokers import BROKERS
 from tests.sabotage.corpus.budgets import WORK
 from tests.sabotage.corpus.claims import CLAIMS
+from tests.sabotage.corpus.deletions import DELETIONS
 from tests.sabotage.corpus.downloads import DOWNLOADS
 from tests.sabotage.corpus.electing import ELECTING
 from tests.sabotage.corpus.elections import ELECTIONS
@@ -25,6 +26,7 @@ from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.second_reading import SECOND_READING
 from tests.sabotage.corpus.snapshots import SNAPSHOTS
 from tests.sabotage.corpus.storage import STORAGE
+from tests.sabotage.corpus.tokens import TOKENS
 from tests.sabotage.corpus.topics import TOPICS
 from tests.sabotage.corpus.unread import UNREAD
 from tests.sabotage.corpus.users import USERS
@@ -55,7 +57,9 @@ MUTANTS = (
     *ELECTING,
     *REASSIGNMENT,
     *LISTINGS,
+    *DELETIONS,
     *USERS,
+    *TOKENS,
     *ACLS,
     *OBSERVING,
 )

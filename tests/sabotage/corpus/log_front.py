@@ -131,6 +131,18 @@ LOG_FRONT = (
         where=FRONT,
     ),
     mutant(
+        "segment-goes-on-behind-a-snapshot",
+        "D-23",
+        "A segment takes what comes with the batch that a snapshot ends at, and each start reads all of it.",
+        "tests",
+        (
+            "kraftd.storage.segment:Segment.takes_together",
+            "self.size_bytes + size_bytes - len(batches[-1])",
+            "self.size_bytes",
+        ),
+        where=("tests/unit/storage/test_log.py",),
+    ),
+    mutant(
         "export-holds-nothing",
         "D-22",
         "A log that is cut during an export takes its files away, and the client begins anew.",

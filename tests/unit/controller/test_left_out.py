@@ -10,6 +10,7 @@ from kraftd.controller.brokers import staged_plan
 from kraftd.controller.brokers.heartbeats import change_of
 from kraftd.controller.partitions import directory_assignment, in_sync
 from kraftd.controller.partitions.partition_rules import PartitionRules
+from kraftd.controller.token_secret import TokenSecret, TokenSettings
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.protocol.messages import (
@@ -87,9 +88,9 @@ def small_slices(monkeypatch):
     monkeypatch.setattr(directory_assignment, "_SLICE_PARTITIONS", 4)
 
 
-def two_brokers():
+def two_brokers(**settings):
     """Broker 5, with two directories, leads all partitions of a topic; broker 6 is in sync."""
-    world = BrokerWorld()
+    world = BrokerWorld(**settings)
     world.register(5, log_dirs=(directory(5), directory(5, 1)))
     world.beat(5)
     world.up(6)
@@ -267,6 +268,8 @@ def some_due(kind):
         return not_preferred()
     if kind == timers.ELECT_UNCLEAN:
         return unclean_by_now()
+    if kind == timers.REMOVE_ENDED_TOKENS:
+        return two_brokers(tokens=TokenSettings(TokenSecret("s"), expiry_check_interval_ms=1_000))
     assert kind == timers.FINISH, f"{kind} is a new one: say when it is due"
     world, topic = stops_halfway()
     world.epoch += 1

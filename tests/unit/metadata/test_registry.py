@@ -26,6 +26,7 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/brokers/unregistering.py": "forgets brokers",
     "kraftd/controller/client_quota_control.py": "does not write a quota that is there",
     "kraftd/controller/scram_control.py": "removes no credential that is not there",
+    "kraftd/controller/delegation_token_control.py": "renews and ends tokens",
     "kraftd/controller/controller_registration.py": "registers controllers",
     "kraftd/controller/election_counts.py": "counts elections by what records change of partitions",
     "kraftd/controller/feature_control.py": "changes levels that every broker and controller must support",

@@ -6,6 +6,7 @@ import pytest
 
 from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.context import ControllerSettings
+from kraftd.controller.token_secret import TokenSecret, TokenSettings
 from kraftd.errors import ConfigError
 from kraftd.runtime.config import KEYS, environment_name, keys_in_place_of, load_config, parse_config
 from kraftd.runtime.config_values import STANDARD_AUTHORIZER
@@ -221,6 +222,36 @@ def test_an_authorizer_is_named_as_in_kafka() -> None:
     assert everything.settings.authorizer == Authorizer(frozenset({"User:a,b", "User:c:d"}), True)
     assert everything.unknown_keys == []
     assert parse_config(MINIMAL | users, {}).settings.authorizer is None
+
+
+def test_delegation_tokens_have_a_secret_and_kafkas_defaults() -> None:
+    secret = {"delegation.token.secret.key": " \tnobody knows\u00a0 "}
+    config = parse_config(MINIMAL | secret, {})
+    made = config.settings.tokens
+    assert made == TokenSettings(TokenSecret("nobody knows\u00a0"), 604_800_000, 86_400_000, 3_600_000)
+    times = {
+        "delegation.token.max.lifetime.ms": "3",
+        "delegation.token.expiry.time.ms": "2",
+        "delegation.token.expiry.check.interval.ms": "1",
+    }
+    made = parse_config(MINIMAL | times, {"KRAFTD_DELEGATION_TOKEN_SECRET_KEY": "s"}).settings.tokens
+    assert made == TokenSettings(TokenSecret("s"), 3, 2, 1)
+    for nothing in ("", "  "):
+        off = parse_config(MINIMAL | times | {"delegation.token.secret.key": nothing}, {})
+        assert off.settings.tokens is None
+    with pytest.raises(ConfigError, match=r"delegation\.token\.expiry\.time\.ms: 0 is not between 1 and"):
+        parse_config(MINIMAL | {"delegation.token.expiry.time.ms": "0"}, {})
+
+
+def test_no_password_is_kept_to_be_shown() -> None:
+    passwords = {"delegation.token.secret.key": "nobody-knows", "ssl.key.password": "nor-this"}
+    config = parse_config(MINIMAL | passwords, {})
+    assert config.settings.static_configs == MINIMAL | dict.fromkeys(passwords, "[hidden]")
+    for password in passwords.values():
+        assert password not in f"{config!r} {config}"
+    with pytest.raises(ConfigError) as told:
+        parse_config(MINIMAL | passwords | {"node.id": "x", "num.partitions": "y"}, {})
+    assert "nobody-knows" not in str(told.value)
 
 
 def test_what_the_file_sets_of_a_brokers_keys_is_a_place_where_values_come_from() -> None:

@@ -147,7 +147,7 @@ async def test_nor_is_a_segment_that_was_active_when_it_began_to_look(world: Wor
     log.append([encode_batch(0, 1, 1, [b"value"])], 0, 1)
     world.mount.answers.clear()
     world.guard.run(world.now())
-    log.roll_at(1)
+    log.roll_at(1, log.end_offset)
     log.flush()
     log.cut_front(OffsetAndEpoch(1, 1))
     log.take_removal().run()

@@ -32,7 +32,7 @@ def test_a_running_node_reads_no_code_from_disk() -> None:
 
 def test_what_is_not_served_costs_a_daemon_nothing() -> None:
     found = imported_by("from kraftd.runtime import daemon; daemon.import_codecs({18})")
-    assert "kraftd.protocol.messages.create_delegation_token" not in found
+    assert "kraftd.protocol.messages.add_raft_voter" not in found
 
 
 def test_a_command_imports_the_codecs_that_it_needs() -> None:

@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from kraftd.raft import LeasedSnapshots, Retention
+from kraftd.raft import LeasedSnapshots, Retention, SnapshotPoints
 from kraftd.raft.events import CutRequested
+from kraftd.records.committed import CommittedBatch
 from kraftd.records.snapshot import encode_snapshot
-from kraftd.runtime.log_cleaner import INTERVAL_MS, ROLL_BYTES, LogCleaner
+from kraftd.runtime.config import LogLimits
+from kraftd.runtime.log_cleaner import INTERVAL_MS, ROLL_BYTES, LogCleaner, rolling_of
 from kraftd.storage import LogConfig, NodeDirectory, OsFileSystem, format_directory
 from kraftd.types import Now, OffsetAndEpoch
 from tests.unit.storage.batches import batch, run_of
@@ -139,7 +143,7 @@ def test_it_looks_at_each_snapshot(world: World) -> None:
         world.freeze(offset)
     world.cleaner.run(Now(world.now_ms, 1_000_000))
     assert world.events == []
-    world.cleaner.snapshot_written()
+    world.cleaner.snapshot_written(9)
     world.cleaner.run(Now(world.now_ms, 1_000_000))
     assert [event.start.offset for event in world.events] == [9]
 
@@ -228,7 +232,38 @@ def test_the_log_rolls_at_a_snapshot_once_the_active_segment_is_large(tmp_path: 
     log = world.directory.log
     size = ROLL_BYTES // 3
     for offset in range(4):
-        world.cleaner.snapshot_written()
+        world.cleaner.snapshot_written(offset)
         log.append((batch(offset, size_bytes=size),), offset, offset + 1)
     assert world.names(".log") == [0, 3]
     world.directory.close()
+
+
+@given(
+    sizes=st.lists(st.integers(100, 3_000_000), min_size=5, max_size=40),
+    group=st.integers(1, 5),
+    snapshot_bytes=st.integers(ROLL_BYTES, 2 * ROLL_BYTES),
+)
+@example(sizes=[3_000_000] * 8, group=5, snapshot_bytes=ROLL_BYTES)
+@settings(max_examples=20, deadline=None)
+def test_segments_end_where_snapshots_are_due_that_are_not_written_yet(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], group: int, snapshot_bytes: int
+) -> None:
+    limits = LogLimits(segment_bytes=1 << 30, segment_ms=1 << 40, snapshot_bytes=snapshot_bytes)
+    world = World(tmp_path_factory.mktemp("log"), Retention(-1, -1), rolling_of(limits))
+    batches = [batch(offset, size_bytes=size) for offset, size in enumerate(sizes)]
+    for base in range(0, len(batches), group):
+        several = batches[base : base + group]
+        world.directory.log.append(several, base, base + len(several))
+    points = SnapshotPoints(limits.snapshot_bytes, 0)
+    due = [0]
+    for offset, data in enumerate(batches[:-1]):
+        applied = CommittedBatch(offset, offset + 1, 1, 0, (), len(data))
+        if points.is_due(applied):
+            due.append(points.take(applied).id.offset)
+    assert world.names(".log") == due
+    world.directory.close()
+
+
+def test_few_bytes_between_snapshots_make_no_small_segments() -> None:
+    limits = LogLimits(segment_bytes=1 << 30, segment_ms=1, snapshot_bytes=ROLL_BYTES - 1)
+    assert rolling_of(limits).sealed_at_bytes == 1 << 30

@@ -278,7 +278,7 @@ async def test_a_cold_read_holds_its_files_until_it_has_ended(world: World) -> N
     log = world.directory.log
     for base in range(4):
         world.append(base)
-        log.roll_at(1)
+        log.roll_at(1, log.end_offset)
     log.flush()
     reads: list[bytes] = []
     world.store.read_cold(0, 1 << 20, reads.append)
@@ -298,7 +298,7 @@ async def test_what_a_cut_cannot_remove_is_told(world: World, monkeypatch: pytes
 
     for base in range(3):
         world.append(base)
-        world.directory.log.roll_at(1)
+        world.directory.log.roll_at(1, world.directory.log.end_offset)
     world.directory.log.flush()
     snapshot_id = OffsetAndEpoch(2, 1)
     writer = world.directory.snapshots.writer(snapshot_id)

@@ -88,6 +88,16 @@ class TestRoll:
         log.close()
         assert log_at(tmp_path).end_offset == 8
 
+    @pytest.mark.parametrize("group", [1, 3, 8])
+    def test_a_segment_that_is_full_gets_no_more_batches(self, tmp_path: Path, group: int) -> None:
+        sealed_at_bytes = 2 * len(batch(0)) + 1
+        log = log_at(tmp_path, LogConfig(sealed_at_bytes=sealed_at_bytes))
+        for base in range(0, 8, group):
+            end = min(base + group, 8)
+            log.append(run_of(base, end), base, end)
+        assert files(tmp_path, ".log") == [f"{base:020d}.log" for base in (0, 3, 6)]
+        log.close()
+
     @pytest.mark.covers("LOG-02")
     def test_time_rolls_against_the_first_batch_of_the_segment(self, tmp_path: Path) -> None:
         log = log_at(tmp_path, LogConfig(segment_ms=100))

@@ -172,11 +172,12 @@ def test_a_snapshot_waits_for_the_flush_and_raises_the_generation(tmp_path: Path
 def test_it_rolls_at_a_snapshot_once_the_active_segment_holds_enough(tmp_path: Path) -> None:
     log = log_of(tmp_path, (0, 3, 1))
     size = 3 * len(batch(0))
-    assert not log.roll_at(size + 1)
-    assert log.roll_at(size)
+    assert not log.roll_at(size + 1, 3)
+    assert log.roll_at(size, 3)
     assert segments(tmp_path) == [0, 3]
-    assert not log.roll_at(1)
+    assert not log.roll_at(1, 3)
     log.append(run_of(3, 5), 3, 5)
+    assert not log.roll_at(1, 3), "nothing of this segment is in the snapshot"
     log.cut_front(OffsetAndEpoch(3, 1))
     assert segments(tmp_path) == [3]
     log.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.storage import Disk, Log, LogConfig, Opened, OsFileSystem
-from kraftd.storage.segment import OFFSETS_PER_SEGMENT_MAX, Limits, Segment
+from kraftd.storage.segment import OFFSETS_PER_SEGMENT_MAX, Segment
 from kraftd.types import EpochEntry, OffsetAndEpoch
 from tests.conformance import covers
 from tests.sim.filesystem import SimFileSystem
@@ -41,13 +41,13 @@ def segments(directory: Path) -> list[int]:
 @covers("LOG-02")
 def test_a_segment_ends_before_its_offsets_do_not_fit_the_index() -> None:
     segment = Segment(1_000, Path("x.log"), 0)
-    limits = Limits(1 << 30, 1 << 60, 1 << 20)
+    config = LogConfig(segment_ms=1 << 60, index_bytes=1 << 20)
     last = 1_000 + OFFSETS_PER_SEGMENT_MAX
     assert OFFSETS_PER_SEGMENT_MAX == 2**31 - 1
-    assert not segment.must_roll(1, 100, 0, last + 1, limits), "an empty one takes what comes"
+    assert not segment.must_roll(1, 100, 0, last + 1, config), "an empty one takes what comes"
     segment.size_bytes = 500
-    assert not segment.must_roll(1, 100, 0, last, limits)
-    assert segment.must_roll(1, 100, 0, last + 1, limits)
+    assert not segment.must_roll(1, 100, 0, last, config)
+    assert segment.must_roll(1, 100, 0, last + 1, config)
 
 
 @covers("LOG-03")

@@ -1,0 +1,149 @@
+"""Bugs of the decisions about delegation tokens."""
+
+from tests.sabotage.mutant import Mutant, mutant
+
+_TESTS = "tests/unit/controller/"
+_CONTROL = "kraftd.controller.delegation_token_control"
+_SECRET = "kraftd.controller.token_secret"
+_TIMERS = "kraftd.controller.timers:Timers"
+
+
+def of_tokens(name: str, text: str, test: str, *edits: tuple[str, str, str]) -> Mutant:
+    """A mutant that a unit test of the controller catches."""
+    return mutant(name, "D-14", text, "tests", *edits, where=(_TESTS + test,))
+
+
+TOKENS = (
+    of_tokens(
+        "token-by-a-token",
+        "Who logged in with a token has itself another one made: it never ends.",
+        "test_delegation_token_control.py::test_whoever_is_nobody_or_shows_a_token_may_ask_nothing",
+        (f"{_CONTROL}:_may_ask", "if client.principal.token_authenticated:", "if False:"),
+    ),
+    of_tokens(
+        "token-for-nobody",
+        "Whoever reaches the listener, and is known to nobody, has tokens made.",
+        "test_delegation_token_control.py::test_whoever_is_nobody_or_shows_a_token_may_ask_nothing",
+        (f"{_CONTROL}:_may_ask", 'return client.protocol != "PLAINTEXT" and not is_nobody', "return True"),
+    ),
+    of_tokens(
+        "token-of-anybody",
+        "Tokens of other users are made for whoever asks for them.",
+        "test_delegation_token_control.py::test_for_another_owner_it_takes_the_right_to_make_its_tokens",
+        (f"{_CONTROL}:_may_create", "if is_own or", "if True or"),
+    ),
+    of_tokens(
+        "token-renewed-by-its-requester",
+        "Who asked for a token of another user renews it for ever.",
+        "test_delegation_token_control.py::test_who_asked_for_anothers_token_does_not_change_it",
+        (
+            f"{_CONTROL}:_check_renewer",
+            "(token.owner, *token.renewers)",
+            "(token.owner, token.requester, *token.renewers)",
+        ),
+    ),
+    of_tokens(
+        "token-beyond-its-maximum",
+        "A token is renewed beyond its maximum, again and again.",
+        "test_delegation_token_control.py::test_a_token_is_renewed_for_a_while_and_never_beyond_its_maximum",
+        (
+            f"{_CONTROL}:renew_delegation_token",
+            "min(token.max_timestamp, _sum(now_ms, period_ms))",
+            "_sum(now_ms, period_ms)",
+        ),
+    ),
+    of_tokens(
+        "lifetime-as-asked",
+        "Whoever asks for a longer life of its token than is configured gets it.",
+        "test_delegation_token_control.py::test_a_token_lives_as_long_as_is_asked_and_no_longer_than_it_may",
+        (
+            f"{_CONTROL}:_new_token",
+            "lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)",
+            "lifetime_ms = request.max_lifetime_ms",
+        ),
+    ),
+    of_tokens(
+        "token-without-its-maximum",
+        "A token that is to live for less than a day lives a day.",
+        "test_delegation_token_control.py::test_a_token_lives_as_long_as_is_asked_and_no_longer_than_it_may",
+        (
+            f"{_CONTROL}:_new_token",
+            "min(max_ms, _sum(now_ms, tokens.expiry_time_ms))",
+            "_sum(now_ms, tokens.expiry_time_ms)",
+        ),
+    ),
+    of_tokens(
+        "dead-token-renewed",
+        "A token that has ended is renewed.",
+        "test_delegation_token_control.py::test_what_has_ended_is_changed_no_more",
+        (f"{_CONTROL}:renew_delegation_token", "_check_alive(token, now_ms)", "pass"),
+    ),
+    of_tokens(
+        "token-for-old-nodes",
+        "Tokens are written at a level at which nobody reads them: the decision fails.",
+        "test_delegation_token_control.py::test_there_are_no_tokens_without_a_secret_or_at_an_old_level",
+        (f"{_CONTROL}:_enabled", "if level < DELEGATION_TOKENS_SINCE:", "if False:"),
+    ),
+    of_tokens(
+        "token-too-long-for-a-record",
+        "A token is written whose record nobody can read again.",
+        "test_delegation_token_control.py::test_a_principal_that_no_record_can_hold_makes_no_token",
+        (f"{_CONTROL}:_new_token", "len(each.encode()) > STRING_BYTES_MAX", "False"),
+    ),
+    of_tokens(
+        "hmac-by-half",
+        "HMACs are made with another hash than Kafka's: no broker lets anybody in.",
+        "test_delegation_token_control.py::test_an_hmac_is_kafkas",
+        (f"{_SECRET}:TokenSecret.hmac_of", '"sha512"', '"sha256"'),
+    ),
+    of_tokens(
+        "token-found-after-its-end",
+        "A token that was removed is still found by its HMAC.",
+        "test_delegation_token_control.py::test_tokens_are_found_whatever_came_and_went",
+        (
+            f"{_SECRET}:TokenSecret.token_of",
+            "return None if token_id is None else tokens.get(token_id)",
+            "return None if token_id is None else tokens.get(token_id) or DelegationTokenRecord()",
+        ),
+    ),
+    of_tokens(
+        "every-guess-is-work",
+        "Whoever guesses HMACs has the active controller go through all tokens, each time.",
+        "test_delegation_token_control.py::test_guesses_are_looked_up_among_the_same_tokens_once",
+        (
+            f"{_SECRET}:TokenSecret.token_of",
+            "token_id is None and tokens is not self._known",
+            "token_id is None",
+        ),
+    ),
+    of_tokens(
+        "secret-in-the-log",
+        "Whatever prints the settings prints the secret of all tokens.",
+        "test_delegation_token_control.py::test_nothing_shows_the_secret_nor_an_hmac",
+        (f"{_SECRET}:TokenSecret.__repr__", 'return "[hidden]"', "return repr(self._key)"),
+    ),
+    mutant(
+        "password-among-the-settings",
+        "D-14",
+        "The passwords of the file are kept where everything that is set is kept to be shown.",
+        "tests",
+        ("kraftd.runtime.config:_Reader.of_brokers", "HIDDEN if key.is_sensitive else value", "value"),
+        where=("tests/unit/runtime/test_config.py::test_no_password_is_kept_to_be_shown",),
+    ),
+    of_tokens(
+        "tokens-never-removed",
+        "Tokens that have ended stay for ever.",
+        "test_ended_tokens.py::test_they_are_removed_after_the_interval_and_not_before",
+        (f"{_TIMERS}.begin", "self._ended_tokens_at_ms = now_ms + self._ended_tokens_ms", "pass"),
+    ),
+    of_tokens(
+        "renewed-token-removed",
+        "A token that was renewed while many were removed is removed with them.",
+        "test_delegation_token_control.py::test_many_are_removed_in_slices_each_decided_on_what_is_there",
+        (
+            f"{_CONTROL}:EndedTokens.advance",
+            "if token is not None and _has_ended(token, now_ms):",
+            "if token is not None:",
+        ),
+    ),
+)
