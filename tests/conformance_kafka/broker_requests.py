@@ -64,7 +64,8 @@ def registration(draw: Drawing, broker: int | None = None) -> Body:
     }
     if draw.is_odd:
         body |= _odd_registration(draw, broker)
-    if known is not None and known.cordoned is not None:  # `intended`: cordoned-directories-stay
+    if known is not None and (known.cordoned is not None or known.is_stopping):
+        # `intended`: cordoned-directories-stay, registered-while-it-stops
         body["cluster_id"] = "another"
     return body
 

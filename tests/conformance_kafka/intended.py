@@ -120,9 +120,21 @@ INTENDED: tuple[Intended, ...] = (
     ),
     Intended(
         "a-heartbeat-later",
-        "Kafka forgets how far a broker has read the log when it is unfenced, and lets one that stops wait "
-        "for that broker's next heartbeat.",
+        "Kafka forgets how far a broker has read the log with every change of its registration, and lets one "
+        "that stops wait for that broker's next heartbeat.",
         lambda found: found.part.startswith("answer at ") and (found.kafka, found.kraftd) == (False, True),
+    ),
+    Intended(
+        "registered-while-it-stops",
+        "Who registers once more while it is shutting down still is; Kafka takes it for one that is not.",
+        lambda found: (
+            found.part == "answer at should_shut_down" and (found.kafka, found.kraftd) == (False, True)
+        ),
+    ),
+    Intended(
+        "no-time-at-all",
+        "A request that gives its answer no time, or less, is done; in Kafka it has timed out.",
+        _codes(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE),
     ),
     Intended(
         "config-of-a-broker",
