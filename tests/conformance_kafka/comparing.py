@@ -1,11 +1,11 @@
-"""One operation after the other on both sides, and what they did compared after each."""
+"""One operation after the other on both sides, and what they did compared after each; at times the images."""
 
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.conformance_kafka import normal
+from tests.conformance_kafka import images, normal
 from tests.conformance_kafka.intended import intended
 from tests.conformance_kafka.normal import Difference, Value
 from tests.conformance_kafka.operations import Operation
@@ -15,6 +15,8 @@ from tests.process.cluster import TimeoutWaitingError
 PATIENCE_S = 0.5
 """How long one side may take longer to append what it does without being asked for it."""
 _STEP_S = 0.02
+IMAGES_EVERY = 1_000
+"""Operations after which the images are compared."""
 
 
 class Reach:
@@ -24,6 +26,8 @@ class Reach:
         self.codes: Counter[tuple[str, int]] = Counter()
         self.intended: Counter[str] = Counter()
         self.operations = 0
+        self.images = 0
+        """How often the images were compared."""
         self.refused = 0
 
     def add(self, operation: Operation, answer: Value) -> None:
@@ -43,15 +47,28 @@ class Comparison:
         self.count = 0
 
     def run(self, operations: Iterable[Operation]) -> Difference | None:
-        """Do operations until the two differ."""
+        """Do operations until the two differ, and compare the images at the end."""
+        operation = None
         for operation in operations:
             found = self.step(operation)
             if found is not None:
                 return found
-        return None
+        return None if operation is None else self.images(operation)
 
     def step(self, operation: Operation) -> Difference | None:
         """Do one operation; the first difference that is not intended."""
+        found = self._step(operation)
+        if found is None and self.count % IMAGES_EVERY == 0:
+            return self.images(operation)
+        return found
+
+    def images(self, operation: Operation) -> Difference | None:
+        """Compare what both logs amount to, after this operation."""
+        found = images.complaint(self.pair)
+        self.reach.images += 1
+        return Difference(self.count - 1, operation, "images", "", found) if found else None
+
+    def _step(self, operation: Operation) -> Difference | None:
         kafka, kraftd = self.pair
         index, self.count = self.count, self.count + 1
         told = [(side.ask(operation), _appended(side)) for side in (kafka, kraftd)]

@@ -94,7 +94,7 @@ def drawn(bench: Bench, seed: int, count: int) -> tuple[list[Operation], Differe
         found = comparison.step(done[-1])
         if found is not None:
             return done, found, comparison.reach
-    return done, None, comparison.reach
+    return done, comparison.images(done[-1]), comparison.reach
 
 
 def shortened(bench: Bench, script: Script, found: Difference) -> tuple[Script, Difference]:
@@ -143,7 +143,8 @@ def report(reach: Reach, began: float) -> str:
     share = reach.refused / max(reach.operations, 1)
     lines.append(
         f"{reach.operations} operations, {share:.0%} of them refused at least in part; "
-        f"{len(reach.codes)} pairs of an API and an error code; {commands.spent(began)}"
+        f"{len(reach.codes)} pairs of an API and an error code; images compared {reach.images} times; "
+        f"{commands.spent(began)}"
     )
     return "\n".join(lines)
 

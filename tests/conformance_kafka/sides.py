@@ -43,7 +43,10 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+SNAPSHOT_EVERY = str(1 << 15)
+"""After how many bytes of records Kafka's controller makes a snapshot."""
 WAIT_S = 60.0
+HASH_WAIT_S = 2.0
 OBSERVER = 5_000
 CLOSED = "the connection was closed"
 _PRINCIPAL = encode_principal(Principal("User", "ANONYMOUS"))
@@ -65,6 +68,8 @@ class Side:
         self.name = name
         self.port = port
         self.account = Account()
+        self.log: list[Appended] = []
+        """All that was appended so far."""
         self._epoch = 0
         """Of the last batch that was read."""
         self._leader_epoch = 0
@@ -110,6 +115,7 @@ class Side:
         while end_offset != self.account.end_offset:
             end_offset = self.account.end_offset
             found += self._fetched()
+        self.log += found
         return found
 
     def _fetched(self) -> list[Appended]:
@@ -179,8 +185,8 @@ class Pair:
 
     def start(self) -> None:
         """Start both, with nothing in their logs but how they begin."""
-        shutil.rmtree(self.folder / "kafka", ignore_errors=True)
-        shutil.copytree(self._formatted, self.folder / "kafka")
+        shutil.rmtree(self.kafka_folder, ignore_errors=True)
+        shutil.copytree(self._formatted, self.kafka_folder)
         self._process.start()
         self._cluster[1].start()
         for side in self:
@@ -193,6 +199,20 @@ class Pair:
         if self._process.is_running:
             self._process.kill()
         self._cluster.close()
+
+    @property
+    def kafka_folder(self) -> Path:
+        """Where Kafka's controller has its log and snapshots."""
+        return self.folder / "kafka"
+
+    def kraftd_hash(self, wanted: str) -> str:
+        """The hash of kraftd's image, once it is this one, or after a while."""
+        deadline = time.monotonic() + HASH_WAIT_S
+        while True:
+            told = self._cluster[1].describe().image_hash
+            if told == wanted or time.monotonic() > deadline:
+                return told
+            time.sleep(0.02)
 
     def last_lines(self) -> str:
         """What both said last."""
@@ -216,7 +236,7 @@ class Pair:
             *("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", process.config_path),
             *("--release-version", release),
         )
-        shutil.move(self.folder / "kafka", self._formatted)
+        shutil.move(self.kafka_folder, self._formatted)
 
     def _properties(self) -> Mapping[str, str]:
         return {
@@ -226,6 +246,7 @@ class Pair:
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
             "listeners": f"CONTROLLER://127.0.0.1:{self._port}",
-            "log.dirs": str(self.folder / "kafka"),
+            "log.dirs": str(self.kafka_folder),
             **SETTINGS,
+            "metadata.log.max.record.bytes.between.snapshots": SNAPSHOT_EVERY,
         }
