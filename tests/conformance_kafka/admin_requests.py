@@ -3,9 +3,9 @@
 from typing import Any
 
 from kraftd.metadata.feature_levels import METADATA_VERSION, SUPPORTED
-from tests.conformance_kafka.drawing import BAD_NAMES, BROKERS, TOPICS, Body, Draw, Drawing
+from tests.conformance_kafka.drawing import BAD_NAMES, BROKERS, TOO_MANY, TOPICS, Body, Draw, Drawing
 
-TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 TOPIC_CONFIGS = (
     ("retention.ms", "1000"),
     ("retention.ms", "-2"),
@@ -76,8 +76,14 @@ def create_topics(draw: Drawing) -> Body:
         topic["assignments"] = [
             {"partition_index": index, "broker_ids": _of_size(draw, size)} for index in indexes
         ]
-        if draw.odd(0.1):
-            topic |= {"assignments": [], "replication_factor": 9, "num_partitions": 1}
+        if draw.odd(0.2):
+            wrong: tuple[Body, ...] = (
+                {"replication_factor": 9, "num_partitions": 1},
+                {"replication_factor": 1, "num_partitions": 0},
+                {"replication_factor": 1, "num_partitions": -2},
+                {"replication_factor": 1, "num_partitions": TOO_MANY},
+            )
+            topic |= {"assignments": [], **rng.choice(wrong)}
         if draw.chance(0.3):
             topic["configs"] = [
                 {"name": key, "value": value} for key, value in dict(draw.some(TOPIC_CONFIGS)).items()
@@ -116,13 +122,10 @@ def create_partitions(draw: Drawing) -> Body:
         size = len(known.partitions[0].replicas) if known and 0 in known.partitions else 1
         if draw.odd(0.3):
             size, more = rng.choice(((1, more), (2, more), (3, more), (size, more + 1), (size, 0)))
-        topics.append(
-            {
-                "name": name,
-                "count": count,
-                "assignments": [{"broker_ids": _of_size(draw, size)} for _ in range(more)],
-            }
-        )
+        assignments: list[Body] | None = [{"broker_ids": _of_size(draw, size)} for _ in range(more)]
+        if all(broker.is_fenced for broker in draw.account.brokers.values()) and draw.odd(0.5):
+            assignments = None  # nobody could say where they would be placed, were somebody up
+        topics.append({"name": name, "count": count, "assignments": assignments})
     if draw.odd(0.1):
         topics += topics[:1]
     return {"topics": topics, "timeout_ms": TIMEOUT_MS, "validate_only": draw.chance(0.08)}
@@ -187,14 +190,20 @@ def _resources(draw: Drawing) -> list[tuple[int, str]]:
                     (TOPIC, ""),
                     (GROUP, ""),
                     (METRICS, ""),
+                    (LOGGER, "2"),
+                    (LOGGER, "x"),
                 )
             )
         choices.append((kind, name))
+    if draw.odd(0.05):
+        return [(rng.choice((0, 1, 3, 64)), "x")]
     return choices if draw.odd(0.2) else [*dict.fromkeys(choices)]
 
 
-def _configs(draw: Drawing, kind: int) -> list[tuple[str, str]]:
+def _configs(draw: Drawing, kind: int, name: str) -> list[tuple[str, str]]:
     table = CONFIGS.get(kind, TOPIC_CONFIGS)
+    if kind == BROKER and name.isdigit() and draw.odd(0.05):
+        return [(f"x{number}", "1") for number in range(TOO_MANY)]
     return [*dict(draw.some(table, 1, 2)).items()]
 
 
@@ -203,7 +212,7 @@ def alter_incrementally(draw: Drawing) -> Body:
     resources = []
     for kind, name in _resources(draw):
         configs: list[Body] = []
-        for key, value in _configs(draw, kind):
+        for key, value in _configs(draw, kind, name):
             operation = rng.choice((SET, SET, SET, SET, DELETE, APPEND, SUBTRACT))
             if kind not in (TOPIC, BROKER, GROUP):  # `intended`: lists-of-client-metrics
                 operation = SET
@@ -218,7 +227,7 @@ def alter_configs(draw: Drawing) -> Body:
         {
             "resource_type": kind,
             "resource_name": name,
-            "configs": [{"name": key, "value": value} for key, value in _configs(draw, kind)],
+            "configs": [{"name": key, "value": value} for key, value in _configs(draw, kind, name)],
         }
         for kind, name in _resources(draw)
     ]
@@ -290,6 +299,12 @@ def alter_quotas(draw: Drawing) -> Body:
         entries.append({"entity": parts, "ops": operations})
     if draw.odd(0.1):
         entries += entries[:1]
+    if draw.odd(0.03):
+        both = [{"key": key, "value": 1.0, "remove": False} for key in QUOTAS]
+        entries = [
+            {"entity": [{"entity_type": "user", "entity_name": f"u{number}"}], "ops": both}
+            for number in range(TOO_MANY // len(QUOTAS) + 1)
+        ]
     return {"entries": entries, "validate_only": draw.chance(0.08)}
 
 
@@ -320,6 +335,14 @@ def alter_scram(draw: Drawing) -> Body:
 RESOURCE_NAMES = ("t0", "t", "g", "*", "kafka-cluster")
 PRINCIPALS = ("User:alice", "User:bob", "User:*")
 HOSTS = ("*", "127.0.0.1")
+ANY_TOPIC: Body = {
+    "resource_type": 2,
+    "resource_pattern_type": 3,
+    "principal": "User:carol",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
 
 
 def _acl(draw: Drawing) -> dict[str, Any]:
@@ -350,6 +373,8 @@ def create_acls(draw: Drawing) -> Body:
     creations = [_acl(draw) for _ in range(draw.rng.choice((1, 2, 3)))]
     if draw.odd(0.2):
         creations += creations[:1]
+    if draw.odd(0.03):
+        creations = [{**ANY_TOPIC, "resource_name": f"t{number}"} for number in range(TOO_MANY)]
     return {"creations": creations}
 
 

@@ -85,7 +85,6 @@ def _odd_registration(draw: Drawing, broker: int) -> Body:
         {"listeners": []},
         {"is_migrating_zk_broker": True},
         {"previous_broker_epoch": f"@epoch:{broker}-1"},
-        {"broker_id": -1},
     )
     return draw.rng.choice(wrong)
 
@@ -168,8 +167,13 @@ def alter_partition(draw: Drawing) -> Body:
         name, index, partition = draw.partition()
         leader = leader if partition is None or partition.leader < 0 else partition.leader
         led = [(name, index)]
+    moving = [
+        place for place in led if (found := draw.account.partition(*place)) is not None and found.is_moving
+    ]
     for _ in range(rng.choice((1, 1, 2, 3))):
         name, index = rng.choice(led) if led else draw.partition()[:2]
+        if moving and draw.chance(0.5):  # it may complete the move, perhaps into an ISR without its leader
+            name, index = rng.choice(moving)
         if draw.odd(0.3):
             name, index = draw.partition()[:2]
         if all(each["partition_index"] != index for each in topics.get(name, ())):

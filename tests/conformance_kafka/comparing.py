@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tests.conformance_kafka import images, normal
@@ -41,8 +41,10 @@ class Reach:
 class Comparison:
     """Operations on a pair, from wherever it stands."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Pair, complaint: Callable[[Pair], str] = images.complaint) -> None:
+        """Make a comparison. `complaint` says what is wrong with the images of a pair, if anything is."""
         self.pair = pair
+        self._complaint = complaint
         self.reach = Reach()
         self.count = 0
 
@@ -64,7 +66,7 @@ class Comparison:
 
     def images(self, operation: Operation) -> Difference | None:
         """Compare what both logs amount to, after this operation."""
-        found = images.complaint(self.pair)
+        found = self._complaint(self.pair)
         self.reach.images += 1
         return Difference(self.count - 1, operation, "images", "", found) if found else None
 

@@ -1,6 +1,6 @@
 """Which (API, error code) pairs Kafka's handlers can give, by their byte code.
 
-    python -m tests.conformance_kafka.error_pairs             # what is in the byte code and not in the list, and back
+    python -m tests.conformance_kafka.error_pairs             # what the list and the byte code differ in
     python -m tests.conformance_kafka.error_pairs --write     # write the list anew
 
 From the handler of an API in ControllerApis or AclApis the calls are followed, through lambdas, method
@@ -43,6 +43,7 @@ SCANNED: Mapping[str, tuple[str, ...]] = {
         r"org/apache/kafka/common/internals/Topic",
         r"org/apache/kafka/common/requests/ApiError",
     ),
+    "kafka-server": (r"org/apache/kafka/server/quota/[^/]*",),
     "kafka-storage": (r"org/apache/kafka/storage/internals/log/LogConfig",),
 }
 HANDLERS: Mapping[str, tuple[str, str]] = {
@@ -67,20 +68,33 @@ HANDLERS: Mapping[str, tuple[str, str]] = {
     "UnregisterBroker": ("kafka/server/ControllerApis", "handleUnregisterBroker"),
     "UpdateFeatures": ("kafka/server/ControllerApis", "handleUpdateFeatures"),
 }
-NOT_HERE = {"NONE", "NOT_CONTROLLER"}
-"""What is no error, and what every API says where another controller leads: here one alone does."""
+NOT_HERE = {"NONE", "NOT_CONTROLLER", "UNKNOWN_SERVER_ERROR"}
+"""What is no error; what every API says where another controller leads, though here is no other; and what only
+a defect leads to.
+"""
 TOLD_OF_A_PARTITION = "AlterPartition"
 """Where NOT_CONTROLLER is also said of a partition."""
 _ERRORS = "org/apache/kafka/common/protocol/Errors"
 _MORE_EXCEPTIONS = {
     "org/apache/kafka/common/config/ConfigException": "INVALID_CONFIG",
-    "org/apache/kafka/server/mutable/BoundedListTooLongException": "POLICY_VIOLATION",
 }
 """Those that the controller itself turns into others."""
+_TOLD_BY_A_CALL = {
+    "requestTimeoutMsToDeadlineNs": "REQUEST_TIMED_OUT",
+    "newArrayBacked": "POLICY_VIOLATION",
+}
+"""What a call leads to that no method here mentions: an event with a deadline, a list with a bound."""
+_EXISTENCE = "org/apache/kafka/controller/QuorumController$ConfigResourceExistenceChecker"
+_HANDED_OVER = {"validateAlterConfig": (_EXISTENCE, "accept")}
+"""What a method has been given, and calls by an interface of Java's own: those are not followed."""
 _INVOKED = re.compile(r"// (?:Interface)?Method (?:(\S+)\.)?(\S+?):(\(\S*)")
 _HELD = re.compile(r"REF_(?:invoke|newInvoke)\w+ (\S+)\.(\S+?):(\(\S*)")
 _MADE = re.compile(r"\bnew\s+#\d+\s+// class (\S+)")
 _CONSTANT = re.compile(rf"getstatic\s+#\d+\s+// Field {_ERRORS}\.(\w+):")
+_CONSTRUCTED = re.compile(
+    rf"// class {_ERRORS}\n(?:.*\n){{1,2}}.*// String (\w+)\n"
+    r"(?:.*\n){2,3}.*// String .*\n.*InvokeDynamic #(\d+):"
+)
 _LAMBDA, _OUTER = re.compile(r"^lambda\$(\w+)\$.*"), r"\1"
 
 Method = tuple[str, str, str]
@@ -113,7 +127,7 @@ class Classes:
         owner, name, descriptor = method
         if method in self.methods:
             yield method
-        for child in self.children.get(owner, ()):
+        for child in () if owner.startswith("java/") else self.children.get(owner, ()):
             yield from self.targets((child, name, descriptor))
 
     def of_class(self, owner: str) -> Iterator[Method]:
@@ -126,7 +140,9 @@ class Classes:
         owner = found.group(1).strip('"')
         head = text[: found.start()]
         for each in re.findall(r"(?:extends|implements) ([^{\n]+)", head):
-            for parent in re.split(r",\s*|\s+implements\s+", re.sub(r"<[^<>]*(?:<[^<>]*>)*[^<>]*>", "", each)):
+            for parent in re.split(
+                r",\s*|\s+implements\s+", re.sub(r"<[^<>]*(?:<[^<>]*>)*[^<>]*>", "", each)
+            ):
                 self.children.setdefault(parent.strip().replace(".", "/"), set()).add(owner)
         held = _held(text.partition("\nBootstrapMethods:")[2])
         body = text.partition("\n{\n")[2].partition("\nBootstrapMethods:")[0]
@@ -190,11 +206,13 @@ def _reached(
             continue
         seen.add(method)
         code = classes.methods[method]
-        names = code.constants | {exceptions[each] for each in code.made if each in exceptions}
-        for name in names - (NOT_HERE if api != TOLD_OF_A_PARTITION else {"NONE"}):
+        by_calls = {_TOLD_BY_A_CALL[name] for _, name, _ in code.calls if name in _TOLD_BY_A_CALL}
+        names = by_calls | code.constants | {exceptions[each] for each in code.made if each in exceptions}
+        for name in names - NOT_HERE if api != TOLD_OF_A_PARTITION else names - {"NONE"}:
             found.setdefault(name, set()).add(_where(method))
         for call in code.calls:
             todo += classes.targets(call)
+        todo += [each for each in classes.methods if each[:2] == _HANDED_OVER.get(method[1])]
         for made in code.made:
             if re.search(r"\$\d+$", made):
                 todo += classes.of_class(made)
@@ -225,10 +243,7 @@ def _exceptions(kafka: Kafka) -> dict[str, str]:
     bodies = Classes()
     bodies.read(text)
     found = {}
-    for name, number in re.findall(
-        rf"// class {_ERRORS}\n(?:.*\n){{1,2}}.*// String (\w+)\n(?:.*\n){{2,3}}.*// String .*\n.*InvokeDynamic #(\d+):",
-        text,
-    ):
+    for name, number in _CONSTRUCTED.findall(text):
         for owner, method, descriptor in held[int(number)]:
             made = {owner} if method == "<init>" else bodies.methods[owner, method, descriptor].made
             found.update(dict.fromkeys(made, name))

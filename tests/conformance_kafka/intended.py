@@ -137,6 +137,11 @@ INTENDED: tuple[Intended, ...] = (
         _codes(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE),
     ),
     Intended(
+        "a-broker-without-an-id",
+        "Who registers as -1, which stands for nobody, leads nothing; Kafka takes it for a leader that stays.",
+        _field_of_a_record("leader"),
+    ),
+    Intended(
         "config-of-a-broker",
         "kraftd's controller refuses what no broker could be configured with; in Kafka the broker does that "
         "that a client speaks to, and its controller takes anything.",

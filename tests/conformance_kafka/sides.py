@@ -49,7 +49,6 @@ WAIT_S = 60.0
 HASH_WAIT_S = 2.0
 OBSERVER = 5_000
 CLOSED = "the connection was closed"
-_PRINCIPAL = encode_principal(Principal("User", "ANONYMOUS"))
 _ADDRESS = bytes((127, 0, 0, 1))
 
 
@@ -97,7 +96,7 @@ class Side:
             told = self.client.ask(
                 m.EnvelopeRequest(
                     request_data=encode_request(operation, message),
-                    request_principal=_PRINCIPAL,
+                    request_principal=encode_principal(Principal("User", operation.principal)),
                     client_host_address=_ADDRESS,
                 )
             )

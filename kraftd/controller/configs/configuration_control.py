@@ -152,6 +152,9 @@ def _decide(
         try:
             if (kind, name) in repeated:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Each resource may appear only once.")
+            if kind == ResourceType.BROKER_LOGGER and type(request) is IncrementalAlterConfigsRequest:
+                # AlterConfigs refuses these whoever asks, as Kafka's does.
+                context.rights.check_config(AclOperation.ALTER_CONFIGS, kind, name)
             rules = rules_of(kind)
             context.rights.check_config(AclOperation.ALTER_CONFIGS, kind, name)
             if is_too_long(name):

@@ -173,6 +173,18 @@ def test_configs_are_altered_and_read_by_who_may(kind, name, refusal, right):
         assert codes(DESCRIBE_CONFIGS.read(read, wanted).results) == [expected]
 
 
+def test_loggers_are_refused_like_kafka_refuses_them() -> None:
+    change = m.IncrementalAlterConfigsRequestAlterableConfig("a", 0, "INFO")
+    resource = m.IncrementalAlterConfigsRequestAlterConfigsResource(8, "1", (change,))
+    whole = m.AlterConfigsRequestAlterConfigsResource(8, "1")
+    allowed = on_cluster(AclOperation.ALTER_CONFIGS)
+    for rights, error in (((), NO_CLUSTER), ((allowed,), ErrorCode.INVALID_REQUEST)):
+        _, response = incremental_alter_configs(world(*rights), m.IncrementalAlterConfigsRequest((resource,)))
+        assert response.responses[0].error_code == error
+        _, legacy = alter_configs(world(*rights), m.AlterConfigsRequest((whole,)))
+        assert legacy.responses[0].error_code == ErrorCode.INVALID_REQUEST
+
+
 def test_one_resource_without_a_right_costs_no_other():
     change = (m.IncrementalAlterConfigsRequestAlterableConfig("retention.ms", 0, "7"),)
     resources = tuple(
