@@ -114,7 +114,7 @@ def create_partitions(draw: Drawing) -> Body:
     topics = []
     for name in {draw.topic(): None for _ in range(rng.choice((1, 1, 2)))}:
         known = draw.account.topics.get(name)
-        if known is not None and any(each.is_moving for each in known.partitions.values()):
+        if known is not None and len({len(each.replicas) for each in known.partitions.values()}) > 1:
             continue  # `intended`: replication-factor-while-moving
         there = len(known.partitions) if known else 1
         more = rng.randint(1, 2)
@@ -200,19 +200,28 @@ def _resources(draw: Drawing) -> list[tuple[int, str]]:
     return choices if draw.odd(0.2) else [*dict.fromkeys(choices)]
 
 
-def _configs(draw: Drawing, kind: int, name: str) -> list[tuple[str, str]]:
+def _configs(draw: Drawing, kind: int) -> list[tuple[str, str]]:
     table = CONFIGS.get(kind, TOPIC_CONFIGS)
-    if kind == BROKER and name.isdigit() and draw.odd(0.05):
-        return [(f"x{number}", "1") for number in range(TOO_MANY)]
     return [*dict(draw.some(table, 1, 2)).items()]
+
+
+def _too_many_configs(draw: Drawing) -> list[Body]:
+    """A resource with more configs than an operation may write; none if no broker is registered."""
+    if not draw.account.brokers or not draw.odd(0.03):
+        return []
+    configs = [{"name": f"x{number}", "value": "1"} for number in range(TOO_MANY)]
+    broker = draw.rng.choice([*draw.account.brokers])
+    return [{"resource_type": BROKER, "resource_name": str(broker), "configs": configs}]
 
 
 def alter_incrementally(draw: Drawing) -> Body:
     rng = draw.rng
+    if too_many := _too_many_configs(draw):
+        return {"resources": too_many}
     resources = []
     for kind, name in _resources(draw):
         configs: list[Body] = []
-        for key, value in _configs(draw, kind, name):
+        for key, value in _configs(draw, kind):
             operation = rng.choice((SET, SET, SET, SET, DELETE, APPEND, SUBTRACT))
             if kind not in (TOPIC, BROKER, GROUP):  # `intended`: lists-of-client-metrics
                 operation = SET
@@ -223,11 +232,13 @@ def alter_incrementally(draw: Drawing) -> Body:
 
 
 def alter_configs(draw: Drawing) -> Body:
+    if too_many := _too_many_configs(draw):
+        return {"resources": too_many}
     resources = [
         {
             "resource_type": kind,
             "resource_name": name,
-            "configs": [{"name": key, "value": value} for key, value in _configs(draw, kind, name)],
+            "configs": [{"name": key, "value": value} for key, value in _configs(draw, kind)],
         }
         for kind, name in _resources(draw)
     ]

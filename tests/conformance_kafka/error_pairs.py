@@ -69,9 +69,7 @@ HANDLERS: Mapping[str, tuple[str, str]] = {
     "UpdateFeatures": ("kafka/server/ControllerApis", "handleUpdateFeatures"),
 }
 NOT_HERE = {"NONE", "NOT_CONTROLLER", "UNKNOWN_SERVER_ERROR"}
-"""What is no error; what every API says where another controller leads, though here is no other; and what only
-a defect leads to.
-"""
+"""What is no error, what every API says where another controller leads, and what only a defect leads to."""
 TOLD_OF_A_PARTITION = "AlterPartition"
 """Where NOT_CONTROLLER is also said of a partition."""
 _ERRORS = "org/apache/kafka/common/protocol/Errors"

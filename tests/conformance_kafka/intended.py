@@ -138,7 +138,7 @@ INTENDED: tuple[Intended, ...] = (
     ),
     Intended(
         "a-broker-without-an-id",
-        "Who registers as -1, which stands for nobody, leads nothing; Kafka takes it for a leader that stays.",
+        "Who registers as -1, which stands for nobody, leads nothing; in Kafka it is a leader that stays.",
         _field_of_a_record("leader"),
     ),
     Intended(
