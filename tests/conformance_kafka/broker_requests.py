@@ -40,7 +40,8 @@ def registration(draw: Drawing, broker: int | None = None) -> Body:
         broker = rng.choice(BROKERS)
     known = draw.account.brokers.get(broker)
     incarnation = rng.choice(INCARNATIONS)
-    if known is not None and ((broker, known.epoch) in draw.stopped or draw.chance(0.5)):
+    is_unheard = known is not None and known.is_fenced and not draw.has_sessions
+    if known is not None and (is_unheard or (broker, known.epoch) in draw.stopped or draw.chance(0.5)):
         incarnation = next(
             (
                 each
@@ -93,6 +94,7 @@ def heartbeat(draw: Drawing) -> Body:
     broker = draw.broker()
     rng = draw.rng
     wants_fence, wants_stop = rng.choice(((False, False),) * 5 + ((True, False), (False, True), (True, True)))
+    wants_stop &= draw.has_sessions
     body: dict[str, Any] = {
         "broker_id": broker,
         "broker_epoch": draw.broker_epoch(broker),
@@ -103,7 +105,7 @@ def heartbeat(draw: Drawing) -> Body:
         "want_shut_down": wants_stop,
     }
     known = draw.account.brokers.get(broker)
-    if known is not None and not known.is_fenced:
+    if (known is not None and not known.is_fenced) or not draw.has_sessions:
         body["current_metadata_offset"] = "@end"
     if known is not None and known.is_stopping:
         if known.is_fenced:  # `intended`: unfenced-while-it-stops

@@ -9,7 +9,7 @@ from tests.conformance_kafka import images, normal
 from tests.conformance_kafka.intended import intended
 from tests.conformance_kafka.normal import Difference, Value
 from tests.conformance_kafka.operations import Operation
-from tests.conformance_kafka.sides import CLOSED, Appended, Pair, Side
+from tests.conformance_kafka.sides import CLOSED, Appended, Side, TwoSides
 from tests.process.cluster import TimeoutWaitingError
 
 PATIENCE_S = 0.5
@@ -30,6 +30,14 @@ class Reach:
         """How often the images were compared."""
         self.refused = 0
 
+    def take(self, other: "Reach") -> None:
+        """Count what another comparison reached."""
+        self.codes += other.codes
+        self.intended += other.intended
+        self.operations += other.operations
+        self.images += other.images
+        self.refused += other.refused
+
     def add(self, operation: Operation, answer: Value) -> None:
         """Count what Kafka answered."""
         found = {*error_codes(answer)}
@@ -41,7 +49,7 @@ class Reach:
 class Comparison:
     """Operations on a pair, from wherever it stands."""
 
-    def __init__(self, pair: Pair, complaint: Callable[[Pair], str] = images.complaint) -> None:
+    def __init__(self, pair: TwoSides, complaint: Callable[[TwoSides], str] = images.complaint) -> None:
         """Make a comparison. `complaint` says what is wrong with the images of a pair, if anything is."""
         self.pair = pair
         self._complaint = complaint
@@ -73,6 +81,7 @@ class Comparison:
     def _step(self, operation: Operation) -> Difference | None:
         kafka, kraftd = self.pair
         index, self.count = self.count, self.count + 1
+        self.pair.before(index)
         told = [(side.ask(operation), _appended(side)) for side in (kafka, kraftd)]
         if any(isinstance(new, str) for _, new in told):
             return Difference(

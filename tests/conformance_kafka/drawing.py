@@ -39,6 +39,8 @@ class Drawing:
         self.rng = rng
         self.account = account
         self.is_odd = False
+        self.has_sessions = True
+        """Whether both controllers know of all heartbeats: who took over the lead does not."""
         self.stopped: set[tuple[int, int]] = set()
         """The brokers, with their epochs, that may have been told to stop."""
         self.pending: list[Operation] = []

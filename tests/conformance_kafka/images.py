@@ -22,7 +22,7 @@ from kraftd.records.batch import scan
 from kraftd.records.frame import decode_record
 from tests.conformance_kafka.account import Account
 from tests.conformance_kafka.normal import EPOCHS, OWN_RECORDS, SETS_IN_RECORDS, shown
-from tests.conformance_kafka.sides import Pair, Side
+from tests.conformance_kafka.sides import Side, TwoSides
 
 SHOWN_MAX = 10
 
@@ -70,7 +70,7 @@ def differing(one: MetadataImage, other: MetadataImage) -> list[str]:
     return found[:SHOWN_MAX] or ["the hashes differ, and nothing else"]
 
 
-def complaint(pair: Pair) -> str:
+def complaint(pair: TwoSides) -> str:
     """What is not as it should be; empty if all images agree."""
     kafka, kraftd = pair
     of_kafka = folded(each.record for each in kafka.log)

@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import METADATA_VERSION, NEW_CLUSTER_LEVELS, metadata_version_name
@@ -149,13 +149,36 @@ class Side:
         return found
 
 
+class TwoSides(Protocol):
+    """Two controllers that are compared: the first is the measure of the second, which is kraftd."""
+
+    kafka: Side
+    kraftd: Side
+
+    @property
+    def kafka_folder(self) -> Path:
+        """Where the first one has its log and, if it is Kafka's, its snapshots."""
+
+    def __iter__(self) -> Iterator[Side]:
+        """Both."""
+
+    def start(self) -> None:
+        """Start both."""
+
+    def close(self) -> None:
+        """Kill whatever still runs."""
+
+    def before(self, index: int) -> None:
+        """Do what has to be done before the operation of this number."""
+
+    def kraftd_hash(self, wanted: str) -> str:
+        """The hash of kraftd's image, once it is this one, or after a while."""
+
+
 class Pair:
     """Both controllers, started. Ends every process that it started when it is left."""
 
     def __init__(self, kafka: Kafka, folder: Path, level: int) -> None:
-        features = {**NEW_CLUSTER_LEVELS, METADATA_VERSION: level}
-        if level != NEW_CLUSTER_LEVELS[METADATA_VERSION]:
-            features = {METADATA_VERSION: level}
         self.folder = folder
         self._kafka = kafka
         self._level = level
@@ -166,7 +189,12 @@ class Pair:
         if not self._formatted.is_dir():
             self._format()
         self._cluster = Cluster(
-            folder / "kraftd", 1, settings=SETTINGS, cluster_id=CLUSTER_ID, features=features, start=False
+            folder / "kraftd",
+            1,
+            settings=SETTINGS,
+            cluster_id=CLUSTER_ID,
+            features=features_at(level),
+            start=False,
         )
         self.kafka = Side("Kafka", self._port)
         self.kraftd = Side("kraftd", self._cluster[1].port)
@@ -206,12 +234,10 @@ class Pair:
 
     def kraftd_hash(self, wanted: str) -> str:
         """The hash of kraftd's image, once it is this one, or after a while."""
-        deadline = time.monotonic() + HASH_WAIT_S
-        while True:
-            told = self._cluster[1].describe().image_hash
-            if told == wanted or time.monotonic() > deadline:
-                return told
-            time.sleep(0.02)
+        return hash_once(self._cluster, wanted)
+
+    def before(self, index: int) -> None:
+        """Nothing has to be done."""
 
     def last_lines(self) -> str:
         """What both said last."""
@@ -249,3 +275,20 @@ class Pair:
             **SETTINGS,
             "metadata.log.max.record.bytes.between.snapshots": SNAPSHOT_EVERY,
         }
+
+
+def features_at(level: int) -> Mapping[str, int]:
+    """What a new cluster is formatted with at a level of `metadata.version`."""
+    if level != NEW_CLUSTER_LEVELS[METADATA_VERSION]:
+        return {METADATA_VERSION: level}
+    return NEW_CLUSTER_LEVELS
+
+
+def hash_once(cluster: Cluster, wanted: str) -> str:
+    """The hash of the image of a cluster's only node, once it is this one, or after a while."""
+    deadline = time.monotonic() + HASH_WAIT_S
+    while True:
+        told = cluster[1].describe().image_hash
+        if told == wanted or time.monotonic() > deadline:
+            return told
+        time.sleep(0.02)

@@ -95,13 +95,20 @@ class Side:
         )
 
 
+class Two(tuple[Side, Side]):
+    """Both, always ready."""
+
+    def before(self, index: int) -> None:
+        pass
+
+
 def compared(*operations: Operation, spoil: Callable[[Any], Any] = lambda said: said) -> Difference | None:
-    pair: Any = (Side(1), Side(200, spoil))
+    pair: Any = Two((Side(1), Side(200, spoil)))
     return Comparison(pair, lambda _pair: "").run(operations)
 
 
 def test_images_that_differ_are_noticed_at_the_end_and_now_and_then() -> None:
-    pair: Any = (Side(1), Side(200))
+    pair: Any = Two((Side(1), Side(200)))
     found = Comparison(pair, lambda _pair: "why").run([CREATE])
     assert found is not None
     assert (found.index, found.part, found.kraftd, found.kind) == (0, "images", "why", ("images",))

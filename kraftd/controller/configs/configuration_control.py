@@ -146,9 +146,6 @@ def _decide(
     repeated = _repeated_resources(request)
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
-        asked += len(resource.configs)
-        if asked > OPERATION_RECORDS_MAX:
-            return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
         try:
             if (kind, name) in repeated:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Each resource may appear only once.")
@@ -159,6 +156,9 @@ def _decide(
             context.rights.check_config(AclOperation.ALTER_CONFIGS, kind, name)
             if is_too_long(name):
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"The name {quoted(name)} is too long.")
+            asked += len(resource.configs)
+            if asked > OPERATION_RECORDS_MAX:
+                return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
             written += changes(context, rules, resource)
         except RefusedError as refused:
             outcomes.append((refused.code, room.text(str(refused)), kind, name))
