@@ -8,7 +8,7 @@ request at a time, as a broker or an admin client does, and reads what was appen
 import contextlib
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -69,6 +69,10 @@ class Side:
         self.account = Account()
         self.log: list[Appended] = []
         """All that was appended so far."""
+        self.spoil: Callable[[Any], Any] = lambda said: said
+        """What is done to a response, or an `Appended`, before it is compared: for tests of the comparison.
+        None loses it.
+        """
         self._epoch = 0
         """Of the last batch that was read."""
         self._leader_epoch = 0
@@ -92,7 +96,7 @@ class Side:
         message = request_of(operation, self.account)
         try:
             if not operation.forwarded:
-                return self.client.ask(message, operation.version)
+                return self.spoil(self.client.ask(message, operation.version))
             told = self.client.ask(
                 m.EnvelopeRequest(
                     request_data=encode_request(operation, message),
@@ -105,7 +109,8 @@ class Side:
             return CLOSED
         if told.error_code:
             return {"envelope": told.error_code}
-        return KAFKA.read_response(told.response_data).decode((message.API_KEY, operation.version))
+        response = KAFKA.read_response(told.response_data).decode((message.API_KEY, operation.version))
+        return self.spoil(response)
 
     def appended(self) -> list[Appended]:
         """What was appended since this was asked last; it is in the account."""
@@ -115,7 +120,7 @@ class Side:
             end_offset = self.account.end_offset
             found += self._fetched()
         self.log += found
-        return found
+        return [spoilt for each in found if (spoilt := self.spoil(each)) is not None]
 
     def _fetched(self) -> list[Appended]:
         partition = m.FetchRequestFetchPartition(
