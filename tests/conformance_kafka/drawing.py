@@ -25,6 +25,7 @@ USERS = ("alice", "bob", "mallory")
 """Who may do what an ACL allows; ANONYMOUS may do everything."""
 TOO_MANY = 10_001
 """One more record than an operation may write."""
+TIMEOUT_MS = 60_000
 ODD = 0.42
 """The share that is meant to be refused; some of it is not, and some of the others is."""
 
@@ -64,6 +65,8 @@ class Drawing:
             version = self.rng.randint(api.min_version, api.max_version)
         is_forwarded = name in FORWARDED and self.rng.random() < 0.5
         principal = self.rng.choice(USERS) if is_forwarded and self.rng.random() < 0.1 else "ANONYMOUS"
+        if body.get("timeout_ms") == 0:  # which of two reasons to refuse comes first is not the point
+            principal = "ANONYMOUS"
         drawn = Operation(name, version, body, is_forwarded, principal)
         try:
             encode_request(drawn, request_of(drawn, self.account))
@@ -84,6 +87,10 @@ class Drawing:
         """Some of the values, in any order."""
         all_of = [*values]
         return self.rng.sample(all_of, min(len(all_of), self.rng.randint(least, most)))
+
+    def patience_ms(self) -> int:
+        """How long to wait for an answer; of an odd operation perhaps not at all."""
+        return 0 if self.odd(0.06) else TIMEOUT_MS
 
     def broker(self) -> int:
         """A broker's id; of an odd operation perhaps nobody's."""

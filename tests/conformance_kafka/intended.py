@@ -132,11 +132,6 @@ INTENDED: tuple[Intended, ...] = (
         ),
     ),
     Intended(
-        "no-time-at-all",
-        "A request that gives its answer no time, or less, is done; in Kafka it has timed out.",
-        _codes(ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE),
-    ),
-    Intended(
         "a-broker-without-an-id",
         "Who registers as -1, which stands for nobody, leads nothing; in Kafka it is a leader that stays.",
         _field_of_a_record("leader"),

@@ -208,5 +208,5 @@ def _unknown(text: str) -> RefusedError:
 
 
 ALTER_PARTITION_REASSIGNMENTS = WriteOperation(
-    AlterPartitionReassignmentsRequest, alter_partition_reassignments, refuse
+    AlterPartitionReassignmentsRequest, alter_partition_reassignments, refuse, has_timeout=True
 )

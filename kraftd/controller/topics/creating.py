@@ -210,4 +210,4 @@ def _failure(name: str, error: ErrorCode, text: str | None) -> CreateTopicsRespo
     return CreateTopicsResponseCreatableTopicResult(name=name, error_code=error, error_message=text)
 
 
-CREATE_TOPICS = WriteOperation(CreateTopicsRequest, create_topics, refuse)
+CREATE_TOPICS = WriteOperation(CreateTopicsRequest, create_topics, refuse, has_timeout=True)
