@@ -150,7 +150,7 @@ def reassign(draw: Drawing) -> Body:
     for _ in range(draw.rng.choice((1, 1, 2))):
         name, index, partition = draw.partition()
         if partition is not None and partition.is_moving and partition.elr:
-            continue  # in Kafka who was added, and leaves again, stays eligible
+            continue  # `intended`: eligible-after-a-move
         target: list[int] | None = draw.brokers(4)
         if partition is not None and draw.has_elr:  # in Kafka who leaves stays eligible
             target = draw.some({*partition.replicas, *draw.brokers()} & {*BROKERS}, 5, 5)

@@ -199,6 +199,11 @@ INTENDED: tuple[Intended, ...] = (
         _field_of_a_record("eligible_leader_replicas"),
     ),
     Intended(
+        "eligible-after-a-move",
+        "Who leaves a partition, since its move is called off, leaves the eligible leader replicas as well.",
+        _field_of_a_record("eligible_leader_replicas"),
+    ),
+    Intended(
         "replication-factor-while-moving",
         "New partitions have as many replicas as partition 0; Kafka asks the one that a hash map has first.",
         _codes(ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.NONE),

@@ -26,7 +26,7 @@ from tests.conformance_kafka.admin_requests import ADMIN_REQUESTS
 from tests.conformance_kafka.broker_requests import BROKER_REQUESTS, registration
 from tests.conformance_kafka.comparing import Comparison, Reach
 from tests.conformance_kafka.drawing import BROKERS, Drawing
-from tests.conformance_kafka.error_pairs import listed, missing
+from tests.conformance_kafka.error_pairs import listed, missing, unreached
 from tests.conformance_kafka.normal import Difference
 from tests.conformance_kafka.operations import Operation, ScriptError, read_script, script_of
 from tests.conformance_kafka.resetting import NotEmptyError, reset
@@ -150,11 +150,13 @@ def report(reach: Reach, began: float) -> str:
         by_api.setdefault(api, []).append(f"{ErrorCode(code).name} {count}")
     lines = [f"  {api}: {', '.join(codes)}" for api, codes in by_api.items()]
     not_reached = missing(reach.codes)
+    known = unreached()
     total = sum(map(len, listed().values()))
     if reach.operations >= MANY:
         for api in sorted({api for api, _ in not_reached}):
-            names = ", ".join(name for each, name in not_reached if each == api)
-            lines.append(f"  not reached of {api}: {names}")
+            names = [name for each, name in not_reached if each == api]
+            told = ", ".join(f"{name} ({known.get(api, {}).get(name, 'not drawn yet')})" for name in names)
+            lines.append(f"  not reached of {api}: {told}")
     lines += [f"  intended: {name} {count}" for name, count in sorted(reach.intended.items())]
     share = reach.refused / max(reach.operations, 1)
     lines.append(
