@@ -101,16 +101,19 @@ def alter_client_quotas(
             records += _changes(context, entity, _asked_of(entry))
         except RefusedError as refused:
             code, text = refused.code, room.text(str(refused))
-        outcomes[key] = _told(entry, code, text)
+        outcomes[key] = _told(_entity_of(entry.entity[:_COMPONENTS_TOLD]), code, text)
     response = AlterClientQuotasResponse(entries=tuple(outcome for _, outcome in outcomes.items()))
     return [] if request.validate_only else records, response
 
 
 def refuse(request: AlterClientQuotasRequest, error: ErrorCode, text: str) -> AlterClientQuotasResponse:
-    """The response to quotas that were not set, or may not have been, with the error for each entity."""
+    """The response to quotas that were not set, or may not have been, with the error for each entity.
+
+    The entities are told as they were asked for, each time they were.
+    """
     room = _room_of(request)
     return AlterClientQuotasResponse(
-        entries=tuple(_told(entry, error, room.text(text)) for entry in request.entries[: room.count])
+        entries=tuple(_told(_names(entry), error, room.text(text)) for entry in request.entries[: room.count])
     )
 
 
@@ -226,15 +229,17 @@ def _invalid(text: str) -> RefusedError:
     return RefusedError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _told(
-    entry: AlterClientQuotasRequestEntryData, error: ErrorCode, text: str | None
-) -> AlterClientQuotasResponseEntryData:
+def _names(entry: AlterClientQuotasRequestEntryData) -> _Entity:
+    """The types and names of an entity in the order of the request."""
+    return tuple([(one.entity_type, one.entity_name) for one in entry.entity[:_COMPONENTS_TOLD]])
+
+
+def _told(entity: _Entity, error: ErrorCode, text: str | None) -> AlterClientQuotasResponseEntryData:
     """The outcome of an entity."""
-    told = _entity_of(entry.entity[:_COMPONENTS_TOLD])
     return AlterClientQuotasResponseEntryData(
         error_code=error,
         error_message=text,
-        entity=tuple(AlterClientQuotasResponseEntityData(kind, name) for kind, name in told),
+        entity=tuple(AlterClientQuotasResponseEntityData(kind, name) for kind, name in entity),
     )
 
 

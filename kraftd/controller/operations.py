@@ -45,6 +45,10 @@ class WriteOperation(msgspec.Struct, Generic[RequestT], frozen=True):
     tells_of: Sequence[Part[Any, Any]] | None = None
     """The parts of the image that a response without records tells of: if they are committed, it waits for
     nothing. None for all of them."""
+    has_timeout: bool = False
+    """Whether a request says in `timeout_ms` how long its sender waits. Who does not wait at all is told that
+    it is too late, and nothing is done, as in Kafka; whoever waits is answered within the controller's own
+    limits."""
 
 
 class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):

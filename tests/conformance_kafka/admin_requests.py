@@ -3,9 +3,9 @@
 from typing import Any
 
 from kraftd.metadata.feature_levels import METADATA_VERSION, SUPPORTED
-from tests.conformance_kafka.drawing import BAD_NAMES, BROKERS, TOPICS, Body, Draw, Drawing
+from tests.conformance_kafka.drawing import BAD_NAMES, BROKERS, TOO_MANY, TOPICS, Body, Draw, Drawing
 
-TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 TOPIC_CONFIGS = (
     ("retention.ms", "1000"),
     ("retention.ms", "-2"),
@@ -54,7 +54,6 @@ CONFIGS = {
     GROUP: GROUP_CONFIGS,
     METRICS: METRICS_CONFIGS,
 }
-TIMEOUT_MS = 60_000
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
@@ -76,14 +75,20 @@ def create_topics(draw: Drawing) -> Body:
         topic["assignments"] = [
             {"partition_index": index, "broker_ids": _of_size(draw, size)} for index in indexes
         ]
-        if draw.odd(0.1):
-            topic |= {"assignments": [], "replication_factor": 9, "num_partitions": 1}
+        if draw.odd(0.2):
+            wrong: tuple[Body, ...] = (
+                {"replication_factor": 9, "num_partitions": 1},
+                {"replication_factor": 1, "num_partitions": 0},
+                {"replication_factor": 1, "num_partitions": -2},
+                {"replication_factor": 1, "num_partitions": TOO_MANY},
+            )
+            topic |= {"assignments": [], **rng.choice(wrong)}
         if draw.chance(0.3):
             topic["configs"] = [
                 {"name": key, "value": value} for key, value in dict(draw.some(TOPIC_CONFIGS)).items()
             ]
         topics.append(topic)
-    return {"topics": topics, "validate_only": draw.chance(0.08)}
+    return {"topics": topics, "validate_only": draw.chance(0.08), "timeout_ms": draw.patience_ms()}
 
 
 def _of_size(draw: Drawing, size: int) -> list[int]:
@@ -100,7 +105,7 @@ def delete_topics(draw: Drawing) -> Body:
         topics.append({"topic_id": f"@topic:{name}"} if draw.chance(0.5) else {"name": name})
     if draw.odd(0.3):
         topics.append(draw.rng.choice((*topics, {"name": None}, {"name": "t1", "topic_id": "@topic:t1"})))
-    return {"topics": topics, "timeout_ms": TIMEOUT_MS}
+    return {"topics": topics, "timeout_ms": draw.patience_ms()}
 
 
 def create_partitions(draw: Drawing) -> Body:
@@ -108,7 +113,7 @@ def create_partitions(draw: Drawing) -> Body:
     topics = []
     for name in {draw.topic(): None for _ in range(rng.choice((1, 1, 2)))}:
         known = draw.account.topics.get(name)
-        if known is not None and any(each.is_moving for each in known.partitions.values()):
+        if known is not None and len({len(each.replicas) for each in known.partitions.values()}) > 1:
             continue  # `intended`: replication-factor-while-moving
         there = len(known.partitions) if known else 1
         more = rng.randint(1, 2)
@@ -116,16 +121,13 @@ def create_partitions(draw: Drawing) -> Body:
         size = len(known.partitions[0].replicas) if known and 0 in known.partitions else 1
         if draw.odd(0.3):
             size, more = rng.choice(((1, more), (2, more), (3, more), (size, more + 1), (size, 0)))
-        topics.append(
-            {
-                "name": name,
-                "count": count,
-                "assignments": [{"broker_ids": _of_size(draw, size)} for _ in range(more)],
-            }
-        )
+        assignments: list[Body] | None = [{"broker_ids": _of_size(draw, size)} for _ in range(more)]
+        if all(broker.is_fenced for broker in draw.account.brokers.values()) and draw.odd(0.5):
+            assignments = None  # nobody could say where they would be placed, were somebody up
+        topics.append({"name": name, "count": count, "assignments": assignments})
     if draw.odd(0.1):
         topics += topics[:1]
-    return {"topics": topics, "timeout_ms": TIMEOUT_MS, "validate_only": draw.chance(0.08)}
+    return {"topics": topics, "timeout_ms": draw.patience_ms(), "validate_only": draw.chance(0.08)}
 
 
 def elect_leaders(draw: Drawing) -> Body:
@@ -140,13 +142,15 @@ def elect_leaders(draw: Drawing) -> Body:
     chosen = (
         None if draw.chance(0.1) else [{"topic": name, "partitions": each} for name, each in topics.items()]
     )
-    return {"election_type": kind, "topic_partitions": chosen}
+    return {"election_type": kind, "topic_partitions": chosen, "timeout_ms": draw.patience_ms()}
 
 
 def reassign(draw: Drawing) -> Body:
     topics: dict[str, list[Body]] = {}
     for _ in range(draw.rng.choice((1, 1, 2))):
         name, index, partition = draw.partition()
+        if partition is not None and partition.is_moving and partition.elr:
+            continue  # `intended`: eligible-after-a-move
         target: list[int] | None = draw.brokers(4)
         if partition is not None and draw.has_elr:  # in Kafka who leaves stays eligible
             target = draw.some({*partition.replicas, *draw.brokers()} & {*BROKERS}, 5, 5)
@@ -157,6 +161,7 @@ def reassign(draw: Drawing) -> Body:
             topics.setdefault(name, []).append({"partition_index": index, "replicas": target})
     return {
         "allow_replication_factor_change": draw.chance(0.8),
+        "timeout_ms": draw.patience_ms(),
         "topics": [{"name": name, "partitions": each} for name, each in topics.items()],
     }
 
@@ -187,9 +192,13 @@ def _resources(draw: Drawing) -> list[tuple[int, str]]:
                     (TOPIC, ""),
                     (GROUP, ""),
                     (METRICS, ""),
+                    (LOGGER, "2"),
+                    (LOGGER, "x"),
                 )
             )
         choices.append((kind, name))
+    if draw.odd(0.05):
+        return [(rng.choice((0, 1, 3, 64)), "x")]
     return choices if draw.odd(0.2) else [*dict.fromkeys(choices)]
 
 
@@ -198,8 +207,19 @@ def _configs(draw: Drawing, kind: int) -> list[tuple[str, str]]:
     return [*dict(draw.some(table, 1, 2)).items()]
 
 
+def _too_many_configs(draw: Drawing) -> list[Body]:
+    """A resource with more configs than an operation may write; none if no broker is registered."""
+    if not draw.account.brokers or not draw.odd(0.03):
+        return []
+    configs = [{"name": f"x{number}", "value": "1"} for number in range(TOO_MANY)]
+    broker = draw.rng.choice([*draw.account.brokers])
+    return [{"resource_type": BROKER, "resource_name": str(broker), "configs": configs}]
+
+
 def alter_incrementally(draw: Drawing) -> Body:
     rng = draw.rng
+    if too_many := _too_many_configs(draw):
+        return {"resources": too_many}
     resources = []
     for kind, name in _resources(draw):
         configs: list[Body] = []
@@ -214,6 +234,8 @@ def alter_incrementally(draw: Drawing) -> Body:
 
 
 def alter_configs(draw: Drawing) -> Body:
+    if too_many := _too_many_configs(draw):
+        return {"resources": too_many}
     resources = [
         {
             "resource_type": kind,
@@ -290,6 +312,12 @@ def alter_quotas(draw: Drawing) -> Body:
         entries.append({"entity": parts, "ops": operations})
     if draw.odd(0.1):
         entries += entries[:1]
+    if draw.odd(0.03):
+        both = [{"key": key, "value": 1.0, "remove": False} for key in QUOTAS]
+        entries = [
+            {"entity": [{"entity_type": "user", "entity_name": f"u{number}"}], "ops": both}
+            for number in range(TOO_MANY // len(QUOTAS) + 1)
+        ]
     return {"entries": entries, "validate_only": draw.chance(0.08)}
 
 
@@ -320,6 +348,14 @@ def alter_scram(draw: Drawing) -> Body:
 RESOURCE_NAMES = ("t0", "t", "g", "*", "kafka-cluster")
 PRINCIPALS = ("User:alice", "User:bob", "User:*")
 HOSTS = ("*", "127.0.0.1")
+ANY_TOPIC: Body = {
+    "resource_type": 2,
+    "resource_pattern_type": 3,
+    "principal": "User:carol",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
 
 
 def _acl(draw: Drawing) -> dict[str, Any]:
@@ -350,6 +386,8 @@ def create_acls(draw: Drawing) -> Body:
     creations = [_acl(draw) for _ in range(draw.rng.choice((1, 2, 3)))]
     if draw.odd(0.2):
         creations += creations[:1]
+    if draw.odd(0.06):
+        creations = [{**ANY_TOPIC, "resource_name": f"t{number}"} for number in range(TOO_MANY)]
     return {"creations": creations}
 
 

@@ -40,7 +40,8 @@ def registration(draw: Drawing, broker: int | None = None) -> Body:
         broker = rng.choice(BROKERS)
     known = draw.account.brokers.get(broker)
     incarnation = rng.choice(INCARNATIONS)
-    if known is not None and ((broker, known.epoch) in draw.stopped or draw.chance(0.5)):
+    is_unheard = known is not None and known.is_fenced and not draw.has_sessions
+    if known is not None and (is_unheard or (broker, known.epoch) in draw.stopped or draw.chance(0.5)):
         incarnation = next(
             (
                 each
@@ -64,7 +65,8 @@ def registration(draw: Drawing, broker: int | None = None) -> Body:
     }
     if draw.is_odd:
         body |= _odd_registration(draw, broker)
-    if known is not None and known.cordoned is not None:  # `intended`: cordoned-directories-stay
+    if known is not None and (known.cordoned is not None or known.is_stopping):
+        # `intended`: cordoned-directories-stay, registered-while-it-stops
         body["cluster_id"] = "another"
     return body
 
@@ -84,7 +86,6 @@ def _odd_registration(draw: Drawing, broker: int) -> Body:
         {"listeners": []},
         {"is_migrating_zk_broker": True},
         {"previous_broker_epoch": f"@epoch:{broker}-1"},
-        {"broker_id": -1},
     )
     return draw.rng.choice(wrong)
 
@@ -93,6 +94,7 @@ def heartbeat(draw: Drawing) -> Body:
     broker = draw.broker()
     rng = draw.rng
     wants_fence, wants_stop = rng.choice(((False, False),) * 5 + ((True, False), (False, True), (True, True)))
+    wants_stop &= draw.has_sessions
     body: dict[str, Any] = {
         "broker_id": broker,
         "broker_epoch": draw.broker_epoch(broker),
@@ -103,7 +105,7 @@ def heartbeat(draw: Drawing) -> Body:
         "want_shut_down": wants_stop,
     }
     known = draw.account.brokers.get(broker)
-    if known is not None and not known.is_fenced:
+    if (known is not None and not known.is_fenced) or not draw.has_sessions:
         body["current_metadata_offset"] = "@end"
     if known is not None and known.is_stopping:
         if known.is_fenced:  # `intended`: unfenced-while-it-stops
@@ -167,8 +169,13 @@ def alter_partition(draw: Drawing) -> Body:
         name, index, partition = draw.partition()
         leader = leader if partition is None or partition.leader < 0 else partition.leader
         led = [(name, index)]
+    moving = [
+        place for place in led if (found := draw.account.partition(*place)) is not None and found.is_moving
+    ]
     for _ in range(rng.choice((1, 1, 2, 3))):
         name, index = rng.choice(led) if led else draw.partition()[:2]
+        if moving and draw.chance(0.5):  # it may complete the move, perhaps into an ISR without its leader
+            name, index = rng.choice(moving)
         if draw.odd(0.3):
             name, index = draw.partition()[:2]
         if all(each["partition_index"] != index for each in topics.get(name, ())):

@@ -1,20 +1,22 @@
-"""One operation after the other on both sides, and what they did compared after each."""
+"""One operation after the other on both sides, and what they did compared after each; at times the images."""
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tests.conformance_kafka import normal
+from tests.conformance_kafka import images, normal
 from tests.conformance_kafka.intended import intended
 from tests.conformance_kafka.normal import Difference, Value
 from tests.conformance_kafka.operations import Operation
-from tests.conformance_kafka.sides import CLOSED, Appended, Pair, Side
+from tests.conformance_kafka.sides import CLOSED, Appended, Side, TwoSides
 from tests.process.cluster import TimeoutWaitingError
 
 PATIENCE_S = 0.5
 """How long one side may take longer to append what it does without being asked for it."""
 _STEP_S = 0.02
+IMAGES_EVERY = 1_000
+"""Operations after which the images are compared."""
 
 
 class Reach:
@@ -24,7 +26,17 @@ class Reach:
         self.codes: Counter[tuple[str, int]] = Counter()
         self.intended: Counter[str] = Counter()
         self.operations = 0
+        self.images = 0
+        """How often the images were compared."""
         self.refused = 0
+
+    def take(self, other: "Reach") -> None:
+        """Count what another comparison reached."""
+        self.codes += other.codes
+        self.intended += other.intended
+        self.operations += other.operations
+        self.images += other.images
+        self.refused += other.refused
 
     def add(self, operation: Operation, answer: Value) -> None:
         """Count what Kafka answered."""
@@ -37,23 +49,39 @@ class Reach:
 class Comparison:
     """Operations on a pair, from wherever it stands."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: TwoSides, complaint: Callable[[TwoSides], str] = images.complaint) -> None:
+        """Make a comparison. `complaint` says what is wrong with the images of a pair, if anything is."""
         self.pair = pair
+        self._complaint = complaint
         self.reach = Reach()
         self.count = 0
 
     def run(self, operations: Iterable[Operation]) -> Difference | None:
-        """Do operations until the two differ."""
+        """Do operations until the two differ, and compare the images at the end."""
+        operation = None
         for operation in operations:
             found = self.step(operation)
             if found is not None:
                 return found
-        return None
+        return None if operation is None else self.images(operation)
 
     def step(self, operation: Operation) -> Difference | None:
         """Do one operation; the first difference that is not intended."""
+        found = self._step(operation)
+        if found is None and self.count % IMAGES_EVERY == 0:
+            return self.images(operation)
+        return found
+
+    def images(self, operation: Operation) -> Difference | None:
+        """Compare what both logs amount to, after this operation."""
+        found = self._complaint(self.pair)
+        self.reach.images += 1
+        return Difference(self.count - 1, operation, "images", "", found) if found else None
+
+    def _step(self, operation: Operation) -> Difference | None:
         kafka, kraftd = self.pair
         index, self.count = self.count, self.count + 1
+        self.pair.before(index)
         told = [(side.ask(operation), _appended(side)) for side in (kafka, kraftd)]
         if any(isinstance(new, str) for _, new in told):
             return Difference(

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from kraftd.errors import UnencodableError
 from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from tests.conformance_kafka.account import Account, Partition
@@ -19,6 +21,11 @@ BROKERS = (2, 3, 4, 5, 6)
 NOBODY = 9
 TOPICS = tuple(f"t{number}" for number in range(8))
 BAD_NAMES = ("", ".", "..", "a b", "x" * 250, "__cluster_metadata", "t/1", "é")
+USERS = ("alice", "bob", "mallory")
+"""Who may do what an ACL allows; ANONYMOUS may do everything."""
+TOO_MANY = 10_001
+"""One more record than an operation may write."""
+TIMEOUT_MS = 60_000
 ODD = 0.42
 """The share that is meant to be refused; some of it is not, and some of the others is."""
 
@@ -33,6 +40,8 @@ class Drawing:
         self.rng = rng
         self.account = account
         self.is_odd = False
+        self.has_sessions = True
+        """Whether both controllers know of all heartbeats: who took over the lead does not."""
         self.stopped: set[tuple[int, int]] = set()
         """The brokers, with their epochs, that may have been told to stop."""
         self.pending: list[Operation] = []
@@ -55,11 +64,14 @@ class Drawing:
         if self.rng.random() < 0.25:
             version = self.rng.randint(api.min_version, api.max_version)
         is_forwarded = name in FORWARDED and self.rng.random() < 0.5
-        drawn = Operation(name, version, body, is_forwarded)
+        principal = self.rng.choice(USERS) if is_forwarded and self.rng.random() < 0.1 else "ANONYMOUS"
+        if body.get("timeout_ms") == 0:  # which of two reasons to refuse comes first is not the point
+            principal = "ANONYMOUS"
+        drawn = Operation(name, version, body, is_forwarded, principal)
         try:
             encode_request(drawn, request_of(drawn, self.account))
         except UnencodableError:
-            return Operation(name, api.max_version, body, is_forwarded)
+            return replace(drawn, version=api.max_version)
         return drawn
 
     # -- what draws share
@@ -75,6 +87,10 @@ class Drawing:
         """Some of the values, in any order."""
         all_of = [*values]
         return self.rng.sample(all_of, min(len(all_of), self.rng.randint(least, most)))
+
+    def patience_ms(self) -> int:
+        """How long to wait for an answer; of an odd operation perhaps not at all."""
+        return 0 if self.odd(0.06) else TIMEOUT_MS
 
     def broker(self) -> int:
         """A broker's id; of an odd operation perhaps nobody's."""

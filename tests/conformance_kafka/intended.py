@@ -120,9 +120,21 @@ INTENDED: tuple[Intended, ...] = (
     ),
     Intended(
         "a-heartbeat-later",
-        "Kafka forgets how far a broker has read the log when it is unfenced, and lets one that stops wait "
-        "for that broker's next heartbeat.",
+        "Kafka forgets how far a broker has read the log with every change of its registration, and lets one "
+        "that stops wait for that broker's next heartbeat.",
         lambda found: found.part.startswith("answer at ") and (found.kafka, found.kraftd) == (False, True),
+    ),
+    Intended(
+        "registered-while-it-stops",
+        "Who registers once more while it is shutting down still is; Kafka takes it for one that is not.",
+        lambda found: (
+            found.part == "answer at should_shut_down" and (found.kafka, found.kraftd) == (False, True)
+        ),
+    ),
+    Intended(
+        "a-broker-without-an-id",
+        "Who registers as -1, which stands for nobody, leads nothing; in Kafka it is a leader that stays.",
+        _field_of_a_record("leader"),
     ),
     Intended(
         "config-of-a-broker",
@@ -184,6 +196,11 @@ INTENDED: tuple[Intended, ...] = (
     Intended(
         "eligible-after-unregistering",
         "Who is unregistered leaves the eligible leader replicas as well.",
+        _field_of_a_record("eligible_leader_replicas"),
+    ),
+    Intended(
+        "eligible-after-a-move",
+        "Who leaves a partition, since its move is called off, leaves the eligible leader replicas as well.",
         _field_of_a_record("eligible_leader_replicas"),
     ),
     Intended(

@@ -60,13 +60,15 @@ class Difference(NamedTuple):
     """Of the operation."""
     operation: Operation
     part: str
-    """`answer` or `records`, and behind it where in it."""
+    """`answer` or `records`, and behind it where in it; or `images`."""
     kafka: Value
     kraftd: Value
 
     @property
     def kind(self) -> tuple[str, ...]:
         """What stays the same while a script is shrunk: the API, which part, and short values."""
+        if self.part == "images":
+            return (self.part,)
         values = [repr(each) for each in (self.kafka, self.kraftd) if isinstance(each, bool | int | None)]
         return self.operation.api, self.part.partition(" ")[0], *values
 

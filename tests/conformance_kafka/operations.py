@@ -17,7 +17,8 @@ their defaults. A text that begins with `@` is looked up in the account of the s
     @partition-epoch:TOPIC/P
 
 The numbers may be followed by `+N` or `-N`. So operations can be left out of a script, and the others still
-say what they said. With `"forwarded": true` the request goes in an envelope, as a broker forwards it.
+say what they said. With `"forwarded": true` the request goes in an envelope, as a broker forwards it, and
+with `"principal": "alice"` as that user's.
 """
 
 import hashlib
@@ -43,6 +44,8 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int
     body: Mapping[str, Any]
     forwarded: bool = False
+    principal: str = "ANONYMOUS"
+    """Whose request is forwarded, by the name of the user."""
 
     @property
     def line(self) -> str:

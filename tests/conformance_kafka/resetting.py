@@ -10,7 +10,7 @@ from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.protocol import messages as m
 from tests.conformance_kafka.account import Account
-from tests.conformance_kafka.sides import Pair, Side
+from tests.conformance_kafka.sides import Side, TwoSides
 
 ANY_ACL = m.DeleteAclsRequestDeleteAclsFilter(
     resource_type_filter=1,
@@ -31,7 +31,7 @@ class NotEmptyError(Exception):
 Configs: TypeAlias = Mapping[tuple[int, str], Mapping[str, str]]
 
 
-def reset(pair: Pair, features: Mapping[str, int], configs: Configs) -> None:
+def reset(pair: TwoSides, features: Mapping[str, int], configs: Configs) -> None:
     """Leave both with nothing but these levels of features and these configs.
 
     Raises:

@@ -1,18 +1,21 @@
 """`make conformance-kafka SEED=n OPS=m`: the same operations on kraftd's controller and on Kafka's own.
 
     python -m tests.conformance_kafka.run --seed 7 --ops 2000
+    python -m tests.conformance_kafka.run --seeds 5 --ops 500      # both sides are reset between them
     python -m tests.conformance_kafka.run --script FILE
+    python -m tests.conformance_kafka.run --against DIR, or --failover-every N      # `twins`
 
 The first difference that is not intended ends the run: it is shrunk and printed as a script, which `--script`
 takes. Exit code 0 if there is none, 1 if there is one, 2 for what makes no sense, 3 where Java, Maven or
 Kafka's jars are missing.
 """
 
+import argparse
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -23,27 +26,31 @@ from tests.conformance_kafka.admin_requests import ADMIN_REQUESTS
 from tests.conformance_kafka.broker_requests import BROKER_REQUESTS, registration
 from tests.conformance_kafka.comparing import Comparison, Reach
 from tests.conformance_kafka.drawing import BROKERS, Drawing
+from tests.conformance_kafka.error_pairs import listed, missing, unreached
 from tests.conformance_kafka.normal import Difference
 from tests.conformance_kafka.operations import Operation, ScriptError, read_script, script_of
 from tests.conformance_kafka.resetting import NotEmptyError, reset
 from tests.conformance_kafka.shrinking import Script, shrink
-from tests.conformance_kafka.sides import Pair
-from tests.interop.peer import RELEASE, Kafka, NoKafkaError, find_kafka
+from tests.conformance_kafka.sides import Pair, TwoSides
+from tests.conformance_kafka.twins import Twins
+from tests.interop.peer import RELEASE, NoKafkaError, find_kafka
 
 NO_KAFKA = 3
 TRIES_MAX = 400
 TRIES_OF_NEW_PROCESSES_MAX = 20
 REFUSED_MIN = 0.3
+MANY = 1_000
+"""Operations from which on it is told which errors were not reached."""
 NEWEST = NEW_CLUSTER_LEVELS[METADATA_VERSION]
 
 
 class Bench:
     """A pair that scripts are tried on, brought back to its beginning before each."""
 
-    def __init__(self, kafka: Kafka, folder: Path, level: int) -> None:
-        self._kafka = kafka
+    def __init__(self, folder: Path, make: Callable[[Path], TwoSides]) -> None:
+        """Start the first pair. `make` makes one below a folder, and does not start it."""
         self._folder = folder
-        self._level = level
+        self._make = make
         self._is_used = False
         self._starts = 0
         self.pair = self._started()
@@ -67,11 +74,11 @@ class Bench:
         self._is_used = True
         return Comparison(self.pair)
 
-    def _started(self) -> Pair:
+    def _started(self) -> TwoSides:
         self._starts += 1
         folder = self._folder / str(self._starts)
         folder.mkdir()
-        pair = Pair(self._kafka, folder, self._level)
+        pair = self._make(folder)
         try:
             pair.start()
         except BaseException:
@@ -82,11 +89,14 @@ class Bench:
         return pair
 
 
-def drawn(bench: Bench, seed: int, count: int) -> tuple[list[Operation], Difference | None, Reach]:
+def drawn(
+    bench: Bench, seed: int, count: int, *, has_sessions: bool = True
+) -> tuple[list[Operation], Difference | None, Reach]:
     """Draw operations and do each: all that were done, the difference that ended it, and what was reached."""
     comparison = bench.comparison()
     account = bench.pair.kafka.account
     draw = Drawing(Random(seed), account, {**BROKER_REQUESTS, **ADMIN_REQUESTS})
+    draw.has_sessions = has_sessions
     done: list[Operation] = []
     beginning = [draw.operation("BrokerRegistration", registration(draw, broker)) for broker in BROKERS]
     while len(done) < count:
@@ -94,7 +104,7 @@ def drawn(bench: Bench, seed: int, count: int) -> tuple[list[Operation], Differe
         found = comparison.step(done[-1])
         if found is not None:
             return done, found, comparison.reach
-    return done, None, comparison.reach
+    return done, comparison.images(done[-1]), comparison.reach
 
 
 def shortened(bench: Bench, script: Script, found: Difference) -> tuple[Script, Difference]:
@@ -139,11 +149,20 @@ def report(reach: Reach, began: float) -> str:
     for (api, code), count in sorted(reach.codes.items()):
         by_api.setdefault(api, []).append(f"{ErrorCode(code).name} {count}")
     lines = [f"  {api}: {', '.join(codes)}" for api, codes in by_api.items()]
+    not_reached = missing(reach.codes)
+    known = unreached()
+    total = sum(map(len, listed().values()))
+    if reach.operations >= MANY:
+        for api in sorted({api for api, _ in not_reached}):
+            names = [name for each, name in not_reached if each == api]
+            told = ", ".join(f"{name} ({known.get(api, {}).get(name, 'not drawn yet')})" for name in names)
+            lines.append(f"  not reached of {api}: {told}")
     lines += [f"  intended: {name} {count}" for name, count in sorted(reach.intended.items())]
     share = reach.refused / max(reach.operations, 1)
     lines.append(
         f"{reach.operations} operations, {share:.0%} of them refused at least in part; "
-        f"{len(reach.codes)} pairs of an API and an error code; {commands.spent(began)}"
+        f"{total - len(not_reached)} of {total} pairs of an API and an error code; "
+        f"images compared {reach.images} times; {commands.spent(began)}"
     )
     return "\n".join(lines)
 
@@ -157,11 +176,19 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--survey", type=Path, help="shrink nothing: scripts of all differences into this folder"
     )
+    parser.add_argument("--seeds", type=commands.count, default=1, help="how many seeds, from --seed on")
+    parser.add_argument("--against", type=Path, help="a checkout of kraftd to compare with, not Kafka")
+    parser.add_argument(
+        "--failover-every",
+        type=commands.count,
+        default=0,
+        help="kraftd against kraftd, which loses its leader after every so many operations",
+    )
     parser.add_argument("--script", type=Path, help="do these operations, and draw none")
     options = parser.parse_args(words)
     try:
         script = read_script(options.script) if options.script else None
-        kafka = find_kafka(RELEASE)
+        make = maker(options.level, options.against, options.failover_every)
     except (ScriptError, OSError) as error:
         parser.error(str(error))
     except NoKafkaError as error:
@@ -169,30 +196,51 @@ def main(words: Sequence[str] | None = None) -> int:
         return NO_KAFKA
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-        bench = Bench(kafka, Path(folder), options.level)
+        bench = Bench(Path(folder), make)
         try:
             if options.survey:
                 kinds = survey(bench, options.seed, options.ops, options.survey)
                 print("\n\n".join(f"{key}\n{each}" for key, each in kinds.items()))
                 return int(bool(kinds))
-            return _compare(bench, script, options.seed, options.ops, began)
+            if script is not None:
+                comparison = bench.comparison()
+                return _told(bench, script, comparison.run(script), comparison.reach, began)
+            return _seeds(bench, range(options.seed, options.seed + options.seeds), options, began)
         finally:
             bench.close()
 
 
-def _compare(bench: Bench, script: list[Operation] | None, seed: int, count: int, began: float) -> int:
-    if script is not None:
-        comparison = bench.comparison()
-        found, reach = comparison.run(script), comparison.reach
-    else:
-        script, found, reach = drawn(bench, seed, count)
+def maker(level: int, against: Path | None = None, failover_every: int = 0) -> Callable[[Path], TwoSides]:
+    """What makes a pair below a folder: of Kafka and kraftd, or of two of kraftd.
+
+    Raises:
+        NoKafkaError: There is no Kafka to compare with.
+    """
+    if against is None and not failover_every:
+        kafka = find_kafka(RELEASE)
+        return lambda folder: Pair(kafka, folder, level)
+    return lambda folder: Twins(folder, level, against, failover_every)
+
+
+def _seeds(bench: Bench, seeds: Iterable[int], options: argparse.Namespace, began: float) -> int:
+    reach = Reach()
+    for seed in seeds:
+        script, found, reached = drawn(bench, seed, options.ops, has_sessions=not options.failover_every)
+        reach.take(reached)
+        if found is not None:
+            print(f"seed {seed}:", file=sys.stderr)
+            return _told(bench, script, found, reach, began)
+    return _told(bench, (), None, reach, began)
+
+
+def _told(bench: Bench, script: Script, found: Difference | None, reach: Reach, began: float) -> int:
     if found is None:
         print(report(reach, began))
         is_thin = reach.operations >= 200 and reach.refused < REFUSED_MIN * reach.operations
         return int(is_thin)
-    print(f"seed {seed}: {found}", file=sys.stderr)
+    print(found, file=sys.stderr)
     shortest, shown = shortened(bench, script, found)
-    print(script_of(shortest, (f"seed {seed}, {len(shortest)} operations", *str(shown).splitlines())), end="")
+    print(script_of(shortest, (f"{len(shortest)} operations", *str(shown).splitlines())), end="")
     print(report(reach, began), file=sys.stderr)
     return 1
 

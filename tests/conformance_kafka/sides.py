@@ -8,9 +8,9 @@ request at a time, as a broker or an admin client does, and reads what was appen
 import contextlib
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import METADATA_VERSION, NEW_CLUSTER_LEVELS, metadata_version_name
@@ -47,10 +47,12 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+SNAPSHOT_EVERY = str(1 << 15)
+"""After how many bytes of records Kafka's controller makes a snapshot."""
 WAIT_S = 60.0
+HASH_WAIT_S = 2.0
 OBSERVER = 5_000
 CLOSED = "the connection was closed"
-_PRINCIPAL = encode_principal(Principal("User", "ANONYMOUS"))
 _ADDRESS = bytes((127, 0, 0, 1))
 
 
@@ -69,6 +71,12 @@ class Side:
         self.name = name
         self.port = port
         self.account = Account()
+        self.log: list[Appended] = []
+        """All that was appended so far."""
+        self.spoil: Callable[[Any], Any] = lambda said: said
+        """What is done to a response, or an `Appended`, before it is compared: for tests of the comparison.
+        None loses it.
+        """
         self._epoch = 0
         """Of the last batch that was read."""
         self._leader_epoch = 0
@@ -92,11 +100,11 @@ class Side:
         message = request_of(operation, self.account)
         try:
             if not operation.forwarded:
-                return self.client.ask(message, operation.version)
+                return self.spoil(self.client.ask(message, operation.version))
             told = self.client.ask(
                 m.EnvelopeRequest(
                     request_data=encode_request(operation, message),
-                    request_principal=_PRINCIPAL,
+                    request_principal=encode_principal(Principal("User", operation.principal)),
                     client_host_address=_ADDRESS,
                 )
             )
@@ -105,7 +113,8 @@ class Side:
             return CLOSED
         if told.error_code:
             return {"envelope": told.error_code}
-        return KAFKA.read_response(told.response_data).decode((message.API_KEY, operation.version))
+        response = KAFKA.read_response(told.response_data).decode((message.API_KEY, operation.version))
+        return self.spoil(response)
 
     def appended(self) -> list[Appended]:
         """What was appended since this was asked last; it is in the account."""
@@ -114,7 +123,8 @@ class Side:
         while end_offset != self.account.end_offset:
             end_offset = self.account.end_offset
             found += self._fetched()
-        return found
+        self.log += found
+        return [spoilt for each in found if (spoilt := self.spoil(each)) is not None]
 
     def _fetched(self) -> list[Appended]:
         partition = m.FetchRequestFetchPartition(
@@ -148,13 +158,36 @@ class Side:
         return found
 
 
+class TwoSides(Protocol):
+    """Two controllers that are compared: the first is the measure of the second, which is kraftd."""
+
+    kafka: Side
+    kraftd: Side
+
+    @property
+    def kafka_folder(self) -> Path:
+        """Where the first one has its log and, if it is Kafka's, its snapshots."""
+
+    def __iter__(self) -> Iterator[Side]:
+        """Both."""
+
+    def start(self) -> None:
+        """Start both."""
+
+    def close(self) -> None:
+        """Kill whatever still runs."""
+
+    def before(self, index: int) -> None:
+        """Do what has to be done before the operation of this number."""
+
+    def kraftd_hash(self, wanted: str) -> str:
+        """The hash of kraftd's image, once it is this one, or after a while."""
+
+
 class Pair:
     """Both controllers, started. Ends every process that it started when it is left."""
 
     def __init__(self, kafka: Kafka, folder: Path, level: int) -> None:
-        features = {**NEW_CLUSTER_LEVELS, METADATA_VERSION: level}
-        if level != NEW_CLUSTER_LEVELS[METADATA_VERSION]:
-            features = {METADATA_VERSION: level}
         self.folder = folder
         self._kafka = kafka
         self._level = level
@@ -165,7 +198,12 @@ class Pair:
         if not self._formatted.is_dir():
             self._format()
         self._cluster = Cluster(
-            folder / "kraftd", 1, settings=SETTINGS, cluster_id=CLUSTER_ID, features=features, start=False
+            folder / "kraftd",
+            1,
+            settings=SETTINGS,
+            cluster_id=CLUSTER_ID,
+            features=features_at(level),
+            start=False,
         )
         self.kafka = Side("Kafka", self._port)
         self.kraftd = Side("kraftd", self._cluster[1].port)
@@ -183,8 +221,8 @@ class Pair:
 
     def start(self) -> None:
         """Start both, with nothing in their logs but how they begin."""
-        shutil.rmtree(self.folder / "kafka", ignore_errors=True)
-        shutil.copytree(self._formatted, self.folder / "kafka")
+        shutil.rmtree(self.kafka_folder, ignore_errors=True)
+        shutil.copytree(self._formatted, self.kafka_folder)
         self._process.start()
         self._cluster[1].start()
         for side in self:
@@ -197,6 +235,18 @@ class Pair:
         if self._process.is_running:
             self._process.kill()
         self._cluster.close()
+
+    @property
+    def kafka_folder(self) -> Path:
+        """Where Kafka's controller has its log and snapshots."""
+        return self.folder / "kafka"
+
+    def kraftd_hash(self, wanted: str) -> str:
+        """The hash of kraftd's image, once it is this one, or after a while."""
+        return hash_once(self._cluster, wanted)
+
+    def before(self, index: int) -> None:
+        """Nothing has to be done."""
 
     def last_lines(self) -> str:
         """What both said last."""
@@ -220,7 +270,7 @@ class Pair:
             *("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", process.config_path),
             *("--release-version", release),
         )
-        shutil.move(self.folder / "kafka", self._formatted)
+        shutil.move(self.kafka_folder, self._formatted)
 
     def _properties(self) -> Mapping[str, str]:
         return {
@@ -230,6 +280,24 @@ class Pair:
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
             "listeners": f"CONTROLLER://127.0.0.1:{self._port}",
-            "log.dirs": str(self.folder / "kafka"),
+            "log.dirs": str(self.kafka_folder),
             **SETTINGS,
+            "metadata.log.max.record.bytes.between.snapshots": SNAPSHOT_EVERY,
         }
+
+
+def features_at(level: int) -> Mapping[str, int]:
+    """What a new cluster is formatted with at a level of `metadata.version`."""
+    if level != NEW_CLUSTER_LEVELS[METADATA_VERSION]:
+        return {METADATA_VERSION: level}
+    return NEW_CLUSTER_LEVELS
+
+
+def hash_once(cluster: Cluster, wanted: str) -> str:
+    """The hash of the image of a cluster's only node, once it is this one, or after a while."""
+    deadline = time.monotonic() + HASH_WAIT_S
+    while True:
+        told = cluster[1].describe().image_hash
+        if told == wanted or time.monotonic() > deadline:
+            return told
+        time.sleep(0.02)

@@ -16,7 +16,7 @@ from tests.conformance_kafka import normal
 from tests.conformance_kafka.account import Account
 from tests.conformance_kafka.admin_requests import ADMIN_REQUESTS
 from tests.conformance_kafka.broker_requests import BROKER_REQUESTS, registration
-from tests.conformance_kafka.comparing import Comparison
+from tests.conformance_kafka.comparing import IMAGES_EVERY, Comparison
 from tests.conformance_kafka.drawing import BROKERS, Drawing
 from tests.conformance_kafka.intended import INTENDED, intended
 from tests.conformance_kafka.normal import Difference
@@ -95,9 +95,26 @@ class Side:
         )
 
 
+class Two(tuple[Side, Side]):
+    """Both, always ready."""
+
+    def before(self, index: int) -> None:
+        pass
+
+
 def compared(*operations: Operation, spoil: Callable[[Any], Any] = lambda said: said) -> Difference | None:
-    pair: Any = (Side(1), Side(200, spoil))
-    return Comparison(pair).run(operations)
+    pair: Any = Two((Side(1), Side(200, spoil)))
+    return Comparison(pair, lambda _pair: "").run(operations)
+
+
+def test_images_that_differ_are_noticed_at_the_end_and_now_and_then() -> None:
+    pair: Any = Two((Side(1), Side(200)))
+    found = Comparison(pair, lambda _pair: "why").run([CREATE])
+    assert found is not None
+    assert (found.index, found.part, found.kraftd, found.kind) == (0, "images", "why", ("images",))
+    comparison = Comparison(pair, lambda _pair: "")
+    assert comparison.run([HEARTBEAT] * (2 * IMAGES_EVERY)) is None
+    assert comparison.reach.images == 3
 
 
 def test_ids_of_each_sides_own_and_orders_that_depend_on_them_are_no_difference() -> None:

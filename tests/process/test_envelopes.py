@@ -113,11 +113,13 @@ ABOUT_SOMETHING: dict[str, Any] = {
     "CreateAcls": m.CreateAclsRequest(creations=(m.CreateAclsRequestAclCreation(),)),
     "CreateDelegationToken": m.CreateDelegationTokenRequest(),
     "CreatePartitions": m.CreatePartitionsRequest(
-        topics=(m.CreatePartitionsRequestCreatePartitionsTopic(name="a", count=2),)
+        topics=(m.CreatePartitionsRequestCreatePartitionsTopic(name="a", count=2),), timeout_ms=60_000
     ),
     "CreateTopics": m.CreateTopicsRequest(topics=(m.CreateTopicsRequestCreatableTopic(name="a"),)),
     "DeleteAcls": m.DeleteAclsRequest(filters=(m.DeleteAclsRequestDeleteAclsFilter(),)),
-    "DeleteTopics": m.DeleteTopicsRequest(topics=(m.DeleteTopicsRequestDeleteTopicState(name="a"),)),
+    "DeleteTopics": m.DeleteTopicsRequest(
+        topics=(m.DeleteTopicsRequestDeleteTopicState(name="a"),), timeout_ms=60_000
+    ),
     "DescribeQuorum": describe_quorum(),
     "ElectLeaders": m.ElectLeadersRequest(topic_partitions=None),
     "ExpireDelegationToken": m.ExpireDelegationTokenRequest(),

@@ -33,7 +33,7 @@ from kraftd.controller.partitions.partition_rules import has_elr
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, quoted
 from kraftd.errors import ErrorCode
-from kraftd.metadata.acl_kinds import AclOperation
+from kraftd.metadata.acl_kinds import AclOperation, AclResource
 from kraftd.metadata.config_schema import (
     MIN_IN_SYNC_REPLICAS,
     ConfigOperation,
@@ -146,16 +146,18 @@ def _decide(
     repeated = _repeated_resources(request)
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
-        asked += len(resource.configs)
-        if asked > OPERATION_RECORDS_MAX:
-            return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
         try:
             if (kind, name) in repeated:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Each resource may appear only once.")
+            if kind == ResourceType.BROKER_LOGGER:
+                _check_loggers_right(context, request)
             rules = rules_of(kind)
             context.rights.check_config(AclOperation.ALTER_CONFIGS, kind, name)
             if is_too_long(name):
                 raise RefusedError(ErrorCode.INVALID_REQUEST, f"The name {quoted(name)} is too long.")
+            asked += len(resource.configs)
+            if asked > OPERATION_RECORDS_MAX:
+                return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
             written += changes(context, rules, resource)
         except RefusedError as refused:
             outcomes.append((refused.code, room.text(str(refused)), kind, name))
@@ -167,6 +169,12 @@ def _decide(
     if request.validate_only:
         records = []
     return records, respond(outcomes)
+
+
+def _check_loggers_right(context: Context, request: _Request) -> None:
+    """Refuse who may not change loggers; AlterConfigs refuses them whoever asks, as Kafka's does."""
+    if isinstance(request, IncrementalAlterConfigsRequest):
+        context.rights.check(AclOperation.ALTER_CONFIGS, AclResource.CLUSTER)
 
 
 def _repeated_resources(request: _Request) -> set[tuple[int, str]]:

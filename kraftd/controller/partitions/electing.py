@@ -239,4 +239,4 @@ def _results(
     )
 
 
-ELECT_LEADERS = WriteOperation(ElectLeadersRequest, elect_leaders, refuse)
+ELECT_LEADERS = WriteOperation(ElectLeadersRequest, elect_leaders, refuse, has_timeout=True)

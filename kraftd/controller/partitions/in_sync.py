@@ -183,9 +183,11 @@ def is_current(image: MetadataImage, broker_id: NodeId, broker_epoch: int) -> bo
 
 
 def _is_isr_of(isr: tuple[NodeId, ...], replicas: tuple[NodeId, ...]) -> bool:
-    """Whether these can be an ISR of a partition: some of its replicas, each once."""
+    """Whether these can be an ISR of a partition: some of its replicas, each once. A broker with a negative
+    id, which may register and hold replicas, cannot be in sync (Kafka's Replicas.validateIsr).
+    """
     members = set(isr)
-    return bool(isr) and len(members) == len(isr) and members.issubset(replicas)
+    return bool(isr) and len(members) == len(isr) and min(isr) >= 0 and members.issubset(replicas)
 
 
 def _are_eligible(members: tuple[_Member, ...], active: Mapping[NodeId, int]) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from kraftd.controller.operations import ReadOperation
 from kraftd.controller.partitions.partition_change_builder import is_reassigning
+from kraftd.controller.response_room import OutcomeRoom
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.topics import TOPICS
@@ -38,10 +39,19 @@ def list_partition_reassignments(
 
 
 def refuse(
-    _request: ListPartitionReassignmentsRequest, error: ErrorCode, text: str
+    request: ListPartitionReassignmentsRequest, error: ErrorCode, text: str
 ) -> ListPartitionReassignmentsResponse:
-    """The response to a request that could not be read."""
-    return ListPartitionReassignmentsResponse(error_code=error, error_message=text)
+    """The response to a request that could not be read. As in Kafka it names what was asked about."""
+    entries = ((topic.name, *("" for _ in topic.partition_indexes)) for topic in request.topics or ())
+    left = OutcomeRoom([name for names in entries for name in names]).count
+    topics = []
+    for topic in request.topics or ():
+        if left <= 0:
+            break
+        told = tuple(_Partition(index) for index in topic.partition_indexes[: left - 1])
+        topics.append(_Topic(topic.name, told))
+        left -= 1 + len(told)
+    return ListPartitionReassignmentsResponse(error_code=error, error_message=text, topics=tuple(topics))
 
 
 def _asked(

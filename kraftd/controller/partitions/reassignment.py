@@ -89,7 +89,7 @@ def refuse(
     """The response to moves that were not begun, or may not have been.
 
     The error is the request's and each partition's: a client takes the text from the one, and looks for its
-    partitions among the others.
+    partitions among the others. As in Kafka, the response does not say what the request allowed.
     """
     left = OutcomeRoom(_entries(request)).count
     topics = []
@@ -100,7 +100,6 @@ def refuse(
         topics.append(_Topic(topic.name, told))
         left -= 1 + len(told)
     return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=error,
         error_message=text,
         responses=tuple(topics),
@@ -209,5 +208,5 @@ def _unknown(text: str) -> RefusedError:
 
 
 ALTER_PARTITION_REASSIGNMENTS = WriteOperation(
-    AlterPartitionReassignmentsRequest, alter_partition_reassignments, refuse
+    AlterPartitionReassignmentsRequest, alter_partition_reassignments, refuse, has_timeout=True
 )

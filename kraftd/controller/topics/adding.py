@@ -128,4 +128,4 @@ def _result(
     )
 
 
-CREATE_PARTITIONS = WriteOperation(CreatePartitionsRequest, create_partitions, refuse)
+CREATE_PARTITIONS = WriteOperation(CreatePartitionsRequest, create_partitions, refuse, has_timeout=True)

@@ -57,12 +57,18 @@ def create_topics(
     outcomes = OutcomeRoom(list(times))
     if not outcomes.holds_all:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_TOPICS)
-    wanted = sum(_partitions_wanted(context, topic) for topic in request.topics if times[topic.name] == 1)
+    rights = context.rights
+    may_create_all = rights.has(AclOperation.CREATE, AclResource.CLUSTER)
+    wanted = sum(
+        _partitions_wanted(context, topic)
+        for topic in request.topics
+        if times[topic.name] == 1
+        and topic.name != METADATA_TOPIC
+        and (may_create_all or rights.has(AclOperation.CREATE, AclResource.TOPIC, topic.name))
+    )
     if wanted > OPERATION_RECORDS_MAX:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     creation = _Creation(context)
-    rights = context.rights
-    may_create_all = rights.has(AclOperation.CREATE, AclResource.CLUSTER)
     results = []
     for topic in {each.name: each for each in request.topics}.values():
         try:
@@ -204,4 +210,4 @@ def _failure(name: str, error: ErrorCode, text: str | None) -> CreateTopicsRespo
     return CreateTopicsResponseCreatableTopicResult(name=name, error_code=error, error_message=text)
 
 
-CREATE_TOPICS = WriteOperation(CreateTopicsRequest, create_topics, refuse)
+CREATE_TOPICS = WriteOperation(CreateTopicsRequest, create_topics, refuse, has_timeout=True)

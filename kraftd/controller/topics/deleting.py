@@ -149,4 +149,4 @@ def _result(named: _Named, error: ErrorCode, text: str | None) -> DeleteTopicsRe
     )
 
 
-DELETE_TOPICS = WriteOperation(DeleteTopicsRequest, delete_topics, refuse)
+DELETE_TOPICS = WriteOperation(DeleteTopicsRequest, delete_topics, refuse, has_timeout=True)

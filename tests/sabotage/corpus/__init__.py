@@ -5,6 +5,7 @@ from tests.sabotage.corpus.boundary import BOUNDARY
 from tests.sabotage.corpus.brokers import BROKERS
 from tests.sabotage.corpus.budgets import WORK
 from tests.sabotage.corpus.claims import CLAIMS
+from tests.sabotage.corpus.conformance import CONFORMANCE
 from tests.sabotage.corpus.deletions import DELETIONS
 from tests.sabotage.corpus.downloads import DOWNLOADS
 from tests.sabotage.corpus.electing import ELECTING
@@ -62,4 +63,5 @@ MUTANTS = (
     *TOKENS,
     *ACLS,
     *OBSERVING,
+    *CONFORMANCE,
 )

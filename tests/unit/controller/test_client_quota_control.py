@@ -277,10 +277,10 @@ def test_an_empty_request_is_answered():
     assert alter() == ([], [])
 
 
-def test_refusals_name_each_entity():
+def test_refusals_name_each_entity_as_it_was_asked_for():
     request = AlterClientQuotasRequest(entries=(entry(ALICE), entry((("user", None), ("client-id", "c")))))
     told = ALTER_CLIENT_QUOTAS.refuse(request, ErrorCode.NOT_CONTROLLER, "not here").entries
     assert [
         (each.error_code, each.error_message, [(one.entity_type, one.entity_name) for one in each.entity])
         for each in told
-    ] == [(41, "not here", [*ALICE]), (41, "not here", [("client-id", "c"), ("user", None)])]
+    ] == [(41, "not here", [*ALICE]), (41, "not here", [("user", None), ("client-id", "c")])]

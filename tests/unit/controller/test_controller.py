@@ -22,8 +22,16 @@ from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreatePartitionsRequestCreatePartitionsTopic,
+    CreateTopicsRequest,
+    CreateTopicsRequestCreatableTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsRequestDeleteTopicState,
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
+    ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
@@ -695,3 +703,31 @@ def test_who_leads_never_restores_a_snapshot():
     world.controller.leader_changed(1, 1, is_self=True)
     with pytest.raises(InvariantError, match="40"):
         restore.finish()
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_who_does_not_wait_for_an_answer_is_too_late(timeout_ms):
+    world = World()
+    world.activate()
+    for request, codes in (
+        (CreateTopicsRequest((CreateTopicsRequestCreatableTopic("a"),), timeout_ms), "topics"),
+        (
+            DeleteTopicsRequest((DeleteTopicsRequestDeleteTopicState("a"),), timeout_ms=timeout_ms),
+            "responses",
+        ),
+        (
+            CreatePartitionsRequest((CreatePartitionsRequestCreatePartitionsTopic("a", 2),), timeout_ms),
+            "results",
+        ),
+    ):
+        decision = world.controller.handle(request, world.now, request.MAX_VERSION)
+        assert type(decision) is ImmediateResponse
+        (told,) = getattr(decision.response, codes)
+        assert told.error_code == ErrorCode.REQUEST_TIMED_OUT
+    for request in (
+        ElectLeadersRequest(topic_partitions=None, timeout_ms=timeout_ms),
+        AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms),
+    ):
+        decision = world.controller.handle(request, world.now, request.MAX_VERSION)
+        assert type(decision) is ImmediateResponse
+        assert decision.response.error_code == ErrorCode.REQUEST_TIMED_OUT

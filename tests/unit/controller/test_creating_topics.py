@@ -148,6 +148,11 @@ def test_ten_thousand_records_are_written_at_once_and_not_one_more():
     assert refused(topic(partitions=9_999, replicas=1, retention_ms="1")) is ErrorCode.POLICY_VIOLATION
 
 
+def test_what_is_refused_anyway_does_not_count_for_what_one_request_may_make():
+    _, response = create(topic("__cluster_metadata", 10_001, 1), topic("b", 1, 1))
+    assert [each.error_code for each in response.topics] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+
+
 def test_a_name_is_taken_or_too_much_like_one_that_is():
     image = cluster(*THREE, TopicRecord("a.b", b"t" * 16), TopicRecord("plain", b"u" * 16))
     assert refused(topic("a.b", 1, 1), image=image) is ErrorCode.TOPIC_ALREADY_EXISTS

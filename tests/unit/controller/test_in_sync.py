@@ -13,7 +13,11 @@ from kraftd.protocol.messages import (
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
 )
-from kraftd.records.messages import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from kraftd.records.messages import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+)
 from kraftd.types import ZERO_UUID
 from tests.unit.controller.cluster import FENCE, STOP, Cluster, decided, epoch_of, led
 
@@ -142,6 +146,13 @@ def test_who_is_not_active_does_not_enter_an_isr(cluster, version, what):
         cluster.register(9)
         cluster.apply(BrokerRegistrationChangeRecord(broker_id=9, broker_epoch=epoch_of(9), **what))
     assert refused(cluster, topic, proposal(isr=(1, 2, 9)), version) is ErrorCode.INELIGIBLE_REPLICA
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_broker_with_a_negative_id_is_never_in_sync(cluster, version):
+    cluster.apply(RegisterBrokerRecord(-1, incarnation_id=b"n" * 16, broker_epoch=epoch_of(-1)))
+    topic = cluster.topic("a", led((1, 2, -1), isr=(1, 2)))
+    assert refused(cluster, topic, proposal(isr=(1, 2, -1)), version) is ErrorCode.INVALID_REQUEST
 
 
 def test_another_incarnation_than_the_one_that_caught_up_does_not_enter_an_isr(cluster, topic):

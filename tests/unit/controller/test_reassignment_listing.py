@@ -2,7 +2,7 @@
 
 import pytest
 
-from kraftd.controller.partitions.listing import list_partition_reassignments
+from kraftd.controller.partitions.listing import list_partition_reassignments, refuse
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     ListPartitionReassignmentsRequest,
@@ -51,6 +51,18 @@ def test_what_is_asked_about_is_looked_at(cluster):
     asked = {"z": (2, 1, 7), "quiet": (0,), "missing": (0,)}
     assert moving(cluster, asked) == [Topic("z", (Partition(2, (1, 2, 3), (), (2,)),))]
     assert moving(cluster, {}) == []
+
+
+def test_a_refusal_names_what_was_asked_about():
+    named = ListPartitionReassignmentsRequestListPartitionReassignmentsTopics("a", (2, 0))
+    error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    told = refuse(ListPartitionReassignmentsRequest(topics=(named,)), error, "no")
+    assert (told.error_code, told.error_message) == (error, "no")
+    assert told.topics == (Topic("a", (Partition(2), Partition(0))),)
+    assert refuse(ListPartitionReassignmentsRequest(topics=None), error, "no").topics == ()
+    many = ListPartitionReassignmentsRequestListPartitionReassignmentsTopics("a", tuple(range(1_000_000)))
+    (topic,) = refuse(ListPartitionReassignmentsRequest(topics=(many, many)), error, "no").topics
+    assert 0 < len(topic.partitions) < 1_000_000, "a response has an end"
 
 
 def test_what_has_arrived_is_not_listed_any_more(cluster):

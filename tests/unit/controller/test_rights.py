@@ -30,6 +30,7 @@ OK, NO_TOPIC, NO_GROUP, NO_CLUSTER = (
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 )
+TOO_MANY = ErrorCode.POLICY_VIOLATION
 NAMED_IN_THE_REQUEST = {
     "AlterConfigs",
     "CreateDelegationToken",
@@ -173,6 +174,26 @@ def test_configs_are_altered_and_read_by_who_may(kind, name, refusal, right):
             context.image, 1, context.sessions, Now(0, 0), context.settings, client=context.client
         )
         assert codes(DESCRIBE_CONFIGS.read(read, wanted).results) == [expected]
+
+
+def test_who_may_not_change_configs_is_told_so_however_many_they_are() -> None:
+    many = tuple(m.IncrementalAlterConfigsRequestAlterableConfig(f"x{n}", 0, "1") for n in range(10_001))
+    resource = m.IncrementalAlterConfigsRequestAlterConfigsResource(4, "1", many)
+    for rights, error in (((), NO_CLUSTER), ((on_cluster(AclOperation.ALTER_CONFIGS),), TOO_MANY)):
+        _, response = incremental_alter_configs(world(*rights), m.IncrementalAlterConfigsRequest((resource,)))
+        assert response.responses[0].error_code == error
+
+
+def test_loggers_are_refused_like_kafka_refuses_them() -> None:
+    change = m.IncrementalAlterConfigsRequestAlterableConfig("a", 0, "INFO")
+    resource = m.IncrementalAlterConfigsRequestAlterConfigsResource(8, "1", (change,))
+    whole = m.AlterConfigsRequestAlterConfigsResource(8, "1")
+    allowed = on_cluster(AclOperation.ALTER_CONFIGS)
+    for rights, error in (((), NO_CLUSTER), ((allowed,), ErrorCode.INVALID_REQUEST)):
+        _, response = incremental_alter_configs(world(*rights), m.IncrementalAlterConfigsRequest((resource,)))
+        assert response.responses[0].error_code == error
+        _, legacy = alter_configs(world(*rights), m.AlterConfigsRequest((whole,)))
+        assert legacy.responses[0].error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_one_resource_without_a_right_costs_no_other():

@@ -28,11 +28,13 @@ def creation(name):
 
 
 def growth(name):
-    return CreatePartitionsRequest(topics=(CreatePartitionsRequestCreatePartitionsTopic(name, count=4),))
+    topic = CreatePartitionsRequestCreatePartitionsTopic(name, count=4)
+    return CreatePartitionsRequest(topics=(topic,), timeout_ms=60_000)
 
 
 def deletion(name):
-    return DeleteTopicsRequest(topics=(DeleteTopicsRequestDeleteTopicState(name=name),))
+    topic = DeleteTopicsRequestDeleteTopicState(name=name)
+    return DeleteTopicsRequest(topics=(topic,), timeout_ms=60_000)
 
 
 LIVES = {

@@ -1,0 +1,63 @@
+"""1,500 operations of three seeds on kraftd's controller and on Kafka's: a slice of `make conformance-kafka`.
+
+It needs Java and Maven, and takes a minute or two: `pytest tests/conformance_kafka/test_slice.py -m slow`.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance_kafka.comparing import Reach
+from tests.conformance_kafka.error_pairs import listed, missing, pairs_of, unreached
+from tests.conformance_kafka.run import NEWEST, REFUSED_MIN, Bench, drawn
+from tests.conformance_kafka.sides import Pair
+from tests.conformance_kafka.twins import Twins
+from tests.interop.peer import RELEASE, kafka_of
+
+SEEDS = (103, 105, 109)
+OPERATIONS = 500
+PAIRS_MIN = 60
+"""How many pairs of an API and an error code these seeds reach at least."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    kafka = kafka_of(RELEASE)
+    bench = Bench(tmp_path_factory.mktemp("conformance"), lambda folder: Pair(kafka, folder, NEWEST))
+    yield bench
+    bench.close()
+
+
+def test_kraftd_and_kafka_do_the_same(bench: Bench) -> None:
+    reach = Reach()
+    for seed in SEEDS:
+        _, found, reached = drawn(bench, seed, OPERATIONS)
+        assert found is None, f"make conformance-kafka SEED={seed} OPS={OPERATIONS}: {found}"
+        reach.take(reached)
+    assert reach.operations == len(SEEDS) * OPERATIONS
+    assert reach.refused >= REFUSED_MIN * reach.operations
+    assert reach.images >= len(SEEDS)
+    total = sum(map(len, listed().values()))
+    assert total - len(missing(reach.codes)) >= PAIRS_MIN
+
+
+def test_the_list_of_errors_is_that_of_kafkas_byte_code() -> None:
+    assert pairs_of(kafka_of(RELEASE)) == listed()
+
+
+def test_what_cannot_be_reached_is_in_the_list() -> None:
+    known = {(api, name) for api, codes in listed().items() for name in codes}
+    assert {(api, name) for api, reasons in unreached().items() for name in reasons} <= known
+
+
+def test_a_controller_that_takes_over_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, lambda folder: Twins(folder, NEWEST, None, failover_every=25))
+    try:
+        _, found, reach = drawn(bench, 1, 101, has_sessions=False)
+    finally:
+        bench.close()
+    assert found is None, found
+    assert reach.operations == 101
