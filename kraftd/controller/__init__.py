@@ -20,6 +20,7 @@ A module imports from its own line and from those below it:
     context  access                        what a decision may look at; what an authorizer will be asked
     rights                                 what a client may do, and what it is told else
     authorizer                             who may do what, by the entries of an image
+    mutation_quotas                        how many partitions a client may create and delete in a time
     uuids                                  random ids, made of a seed
     sessions  statistics                   when brokers were heard of; how long events wait and take
     refused  response_room                 why one entry fails; how much fits into a response

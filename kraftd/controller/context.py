@@ -1,7 +1,8 @@
 """What a decision of the controller may look at beside its request.
 
-One `Context` is made for each decision. All of it are values but `sessions`, which a decision only reads: it
-changes nothing before its records are appended, so that any decision can be dropped.
+One `Context` is made for each decision. All of it are values but `sessions`, which a decision only reads, and
+`mutation_quota`, which is made for it alone: it changes nothing before its records are appended, so that any
+decision can be dropped.
 
 Not here: who the client is allowed to be (`kraftd.protocol.principal`), and where settings come from (the
 configuration file, `kraftd.runtime.config`).
@@ -14,6 +15,7 @@ from typing import Final
 import msgspec
 
 from kraftd.controller.authorizer import Authorizer
+from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuota
 from kraftd.controller.rights import Rights
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import MetadataImage
@@ -53,6 +55,8 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     unclean_leader_election: bool = False
     unclean_leader_election_interval_ms: int = 300_000
     """How often it looks for partitions without leader that may have one by now."""
+    mutation_window_s: int = 11
+    """How much of a `controller_mutation_rate` may be used at once: what it brings in so many seconds."""
     auto_leader_rebalance: bool = True
     leader_imbalance_check_interval_seconds: int = 300
     broker_session_timeout_ms: int = 9_000
@@ -84,6 +88,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     """Random, another one for each decision: for placement and ids."""
     leaving: frozenset[NodeId] = frozenset()
     """The brokers that a plan is taking out of all they lead, though the image does not say so yet."""
+    mutation_quota: MutationQuota = UNLIMITED
+    """What the client may create and delete; it is this decision's own, which takes from it."""
 
     @property
     def rights(self) -> Rights:

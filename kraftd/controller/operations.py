@@ -45,6 +45,9 @@ class WriteOperation(msgspec.Struct, Generic[RequestT], frozen=True):
     tells_of: Sequence[Part[Any, Any]] | None = None
     """The parts of the image that a response without records tells of: if they are committed, it waits for
     nothing. None for all of them."""
+    strict_quota_since: int | None = None
+    """The version since which it is refused beyond `controller_mutation_rate`; earlier ones are only told to
+    wait. None for what has no such quota."""
 
 
 class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):

@@ -227,6 +227,8 @@ INTEGERS: Mapping[str, tuple[int, int, int]] = {
     "min.insync.replicas": (1, 1, _INT32_MAX),
     "unclean.leader.election.interval.ms": (300_000, 1, _INT64_MAX),
     "leader.imbalance.check.interval.seconds": (300, 1, _INT64_MAX),
+    "controller.quota.window.num": (11, 1, _INT32_MAX),
+    "controller.quota.window.size.seconds": (1, 1, _INT32_MAX),
     "kraftd.shutdown.timeout.ms": (5_000, 0, _INT32_MAX),
     "kraftd.metrics.interval.ms": (10_000, 0, _INT32_MAX),
     "kraftd.accumulator.bytes": (64 << 20, 8 << 20, _INT32_MAX),
@@ -340,6 +342,8 @@ def _read_settings(reader: _Reader) -> ControllerSettings:
         min_insync_replicas=reader.integer("min.insync.replicas"),
         unclean_leader_election=reader.parse("unclean.leader.election.enable", parse_boolean, default=False),
         unclean_leader_election_interval_ms=reader.integer("unclean.leader.election.interval.ms"),
+        mutation_window_s=reader.integer("controller.quota.window.num")
+        * reader.integer("controller.quota.window.size.seconds"),
         auto_leader_rebalance=reader.parse("auto.leader.rebalance.enable", parse_boolean, default=True),
         leader_imbalance_check_interval_seconds=reader.integer("leader.imbalance.check.interval.seconds"),
         broker_session_timeout_ms=session_ms,

@@ -4,10 +4,10 @@ The records of a topic are the topic, its configs, and its partitions; all topic
 together. A request that only validates is decided in the same way, and writes nothing.
 
 Follows: createTopics of Kafka's ReplicationControlManager and ControllerApis: which errors there are and
-which comes first, `-1` for the counts of the configuration file, the configs in force in the result.
+which comes first, `-1` for the counts of the configuration file, the configs in force in the result. What has
+no other error counts for the client's quota, also where a request only validates.
 Differs: a response has room for the configs of some thirty topics; of those beyond, it says that they are not
 told (POLICY_VIOLATION, beside the topic's own outcome).
-Not here: quotas of controller mutations, and policies; there are none.
 """
 
 from collections import Counter
@@ -76,7 +76,8 @@ def create_topics(
         if len(creation.records) > OPERATION_RECORDS_MAX:
             return [], refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     records = [] if request.validate_only else creation.records
-    return records, CreateTopicsResponse(topics=tuple(results))
+    throttle_ms = context.mutation_quota.throttle_ms
+    return records, CreateTopicsResponse(throttle_time_ms=throttle_ms, topics=tuple(results))
 
 
 def refuse(request: CreateTopicsRequest, error: ErrorCode, text: str) -> CreateTopicsResponse:
@@ -110,6 +111,7 @@ class _Creation:
         check_new_name(self._context.image[TOPICS], topic.name)
         configs = set_at_creation(self._context, topic.name, topic.configs)
         assignments = self._by_hand(topic) if topic.assignments else self._placed(topic)
+        self._context.mutation_quota.take(len(assignments))
         topic_id = new_topic_id(self._context, topic.name, self._ids)
         self._ids.add(topic_id)
         self.records.append(TopicRecord(topic.name, topic_id))
@@ -204,4 +206,4 @@ def _failure(name: str, error: ErrorCode, text: str | None) -> CreateTopicsRespo
     return CreateTopicsResponseCreatableTopicResult(name=name, error_code=error, error_message=text)
 
 
-CREATE_TOPICS = WriteOperation(CreateTopicsRequest, create_topics, refuse)
+CREATE_TOPICS = WriteOperation(CreateTopicsRequest, create_topics, refuse, strict_quota_since=6)

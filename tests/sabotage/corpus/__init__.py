@@ -13,6 +13,7 @@ from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
 from tests.sabotage.corpus.independent import INDEPENDENT
 from tests.sabotage.corpus.kafka_wire import KAFKA_WIRE
+from tests.sabotage.corpus.limits import LIMITS
 from tests.sabotage.corpus.listings import LISTINGS
 from tests.sabotage.corpus.log_front import LOG_FRONT
 from tests.sabotage.corpus.observing import OBSERVING
@@ -56,6 +57,7 @@ MUTANTS = (
     *REASSIGNMENT,
     *LISTINGS,
     *USERS,
+    *LIMITS,
     *ACLS,
     *OBSERVING,
 )
