@@ -33,7 +33,7 @@ from kraftd.controller.decisions import (
     Write,
     write_refusal,
 )
-from kraftd.controller.failures import failure_line
+from kraftd.controller.failures import failure_line, policy_failure_line
 from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuota, MutationQuotas
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.plan_runner import PlanRunner
@@ -149,6 +149,7 @@ class ActiveController:
         try:
             decided = operation.decide(context, request)
             self._mutation_quotas.keep(quota)
+            self._lines += map(policy_failure_line, context.policy_failures)
             if not isinstance(
                 decided, tuple
             ):  # of a Plan, an abstract class, it would cost ten times as much

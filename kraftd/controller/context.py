@@ -1,8 +1,8 @@
 """What a decision of the controller may look at beside its request.
 
 One `Context` is made for each decision. All of it are values but `sessions`, which a decision only reads, and
-`mutation_quota`, which is made for it alone: it changes nothing before its records are appended, so that any
-decision can be dropped.
+`mutation_quota` and `policy_failures`, which are made for it alone: it changes nothing before its records are
+appended, so that any decision can be dropped.
 
 Not here: who the client is allowed to be (`kraftd.protocol.principal`), and where settings come from (the
 configuration file, `kraftd.runtime.config`).
@@ -16,6 +16,7 @@ import msgspec
 
 from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuota
+from kraftd.controller.policies import Policies, PolicyFailure
 from kraftd.controller.rights import Rights
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import MetadataImage
@@ -67,6 +68,8 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     """The nodes of the quorum."""
     authorizer: Authorizer | None = None
     """What decides who may do what; None if none is configured, and so no ACL can be made."""
+    policies: Policies = Policies()
+    """The operator's own rules about new topics and configs."""
     static_configs: Mapping[str, str] = {}
     """What the file sets of a broker's keys: a place where the effective value of a config may come from."""
 
@@ -90,6 +93,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     """The brokers that a plan is taking out of all they lead, though the image does not say so yet."""
     mutation_quota: MutationQuota = UNLIMITED
     """What the client may create and delete; it is this decision's own, which takes from it."""
+    policy_failures: list[PolicyFailure] = []
+    """What policies raised in this decision, which notes it here."""
 
     @property
     def rights(self) -> Rights:

@@ -2,7 +2,8 @@
 
 Entered through `load_config`, which reads a properties file, lets `KRAFTD_…` environment variables
 override single keys, and reports *all* mistakes in one `ConfigError`. Nothing is opened, resolved or
-bound here; an unknown key is kept in `Config.unknown_keys`, for one warning at the start.
+bound here; only the modules of policies are imported. An unknown key is kept in `Config.unknown_keys`, for
+one warning at the start.
 
 It is long because every key is read, defaulted and checked here, so that all mistakes are told at once.
 
@@ -20,6 +21,8 @@ import msgspec
 
 from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.context import ControllerSettings
+from kraftd.controller.policies import Policies
+from kraftd.controller.policy_checks import ALTER_CONFIG_POLICY, CREATE_TOPIC_POLICY
 from kraftd.errors import ConfigError
 from kraftd.metadata.config_schema import broker_key, stands_in_for_topics
 from kraftd.runtime.config_values import (
@@ -34,6 +37,7 @@ from kraftd.runtime.config_values import (
     parse_voters,
     split,
 )
+from kraftd.runtime.policy_loader import load_policy
 from kraftd.types import NO_NODE, Endpoint, NodeId
 
 ENVIRONMENT_PREFIX = "KRAFTD_"
@@ -250,6 +254,8 @@ TEXTS = frozenset(
         "metadata.log.dir",
         "unclean.leader.election.enable",
         "auto.leader.rebalance.enable",
+        CREATE_TOPIC_POLICY,
+        ALTER_CONFIG_POLICY,
         "authorizer.class.name",
         "super.users",
         "allow.everyone.if.no.acl.found",
@@ -349,6 +355,10 @@ def _read_settings(reader: _Reader) -> ControllerSettings:
         broker_session_timeout_ms=session_ms,
         broker_heartbeat_interval_ms=heartbeat_ms,
         authorizer=_read_authorizer(reader),
+        policies=Policies(
+            create_topic=reader.parse(CREATE_TOPIC_POLICY, load_policy, None),
+            alter_config=reader.parse(ALTER_CONFIG_POLICY, load_policy, None),
+        ),
         static_configs=reader.of_brokers(),
     )
 

@@ -18,6 +18,7 @@ from kraftd.controller.configs.effective import BrokerConfigs, EffectiveConfig
 from kraftd.controller.context import Context
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.partitions.by_hand import bad_assignment, check_by_hand
+from kraftd.controller.policy_checks import check_topic
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, PageRoom, entry_bytes
 from kraftd.controller.topics.names import check_new_name
@@ -111,6 +112,9 @@ class _Creation:
         check_new_name(self._context.image[TOPICS], topic.name)
         configs = set_at_creation(self._context, topic.name, topic.configs)
         assignments = self._by_hand(topic) if topic.assignments else self._placed(topic)
+        check_topic(
+            self._context, topic.name, configs.values, assignments, is_by_hand=bool(topic.assignments)
+        )
         self._context.mutation_quota.take(len(assignments))
         topic_id = new_topic_id(self._context, topic.name, self._ids)
         self._ids.add(topic_id)

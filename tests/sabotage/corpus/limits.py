@@ -1,14 +1,21 @@
-"""Bugs of what limits admins: the quota of created and deleted partitions."""
+"""Bugs of what limits admins: the quota of created and deleted partitions, and policies."""
 
 from tests.sabotage.mutant import Mutant, mutant
 
 _UNIT = "tests/unit/controller/"
 _QUOTAS = "kraftd.controller.mutation_quotas"
+_CHECKS = "kraftd.controller.policy_checks"
+_CONFIGS = "kraftd.controller.configs.configuration_control"
 
 
 def of_quotas(name: str, text: str, test: str, *edits: tuple[str, str, str]) -> Mutant:
     """A mutant that a unit test of the quota catches."""
     return mutant(name, "D-14", text, "tests", *edits, where=(f"{_UNIT}test_mutation_quotas.py::{test}",))
+
+
+def of_policies(name: str, text: str, test: str, *edits: tuple[str, str, str]) -> Mutant:
+    """A mutant that a unit test of the policies catches."""
+    return mutant(name, "D-14", text, "tests", *edits, where=(f"{_UNIT}test_policies.py::{test}",))
 
 
 LIMITS = (
@@ -97,5 +104,61 @@ LIMITS = (
             "self._mutation_quotas.keep(quota)",
             "pass",
         ),
+    ),
+    of_policies(
+        "broken-policy-accepts",
+        "A policy that fails accepts: a typo in it lets everything pass.",
+        "test_a_policy_that_fails_refuses_without_a_text",
+        (f"{_CHECKS}:_ask", 'raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "") from None', "return"),
+    ),
+    of_policies(
+        "quota-before-the-policy",
+        "What the policy refuses has used up the quota.",
+        "test_a_policy_is_asked_last_but_before_the_quota",
+        (
+            "kraftd.controller.topics.creating:_Creation.create",
+            "check_topic(",
+            "self._context.mutation_quota.take(len(assignments)); check_topic(",
+        ),
+    ),
+    of_policies(
+        "configs-of-new-topics-pass",
+        "What may not be set on a topic may be set by making it so.",
+        "test_the_configs_of_a_new_topic_are_asked_about_as_well",
+        (f"{_CONFIGS}:set_at_creation", "check_configs(context, _TOPIC, topic, values)", "pass"),
+    ),
+    of_policies(
+        "policy-hears-of-all",
+        "A policy is asked about what an AlterConfigs removes by not naming it, which Kafka's is not.",
+        "test_what_goes_because_it_was_not_named_is_not_told",
+        (
+            f"{_CONFIGS}:_written",
+            "for record in records if record.name not in not_named",
+            "for record in records",
+        ),
+    ),
+    of_policies(
+        "counts-by-hand",
+        "Replicas that are placed by hand are told as mere counts.",
+        "test_a_topic_that_is_placed_by_hand_is_told_with_its_replicas",
+        (f"{_CHECKS}:check_topic", "if is_by_hand:", "if False:"),
+    ),
+    of_policies(
+        "meddling-policy",
+        "A policy can change what it is told, and so what is written.",
+        "test_a_policy_cannot_change_what_it_is_told",
+        (f"{_CHECKS}:check_topic", "own = MappingProxyType(dict(configs))", "own = configs"),
+    ),
+    mutant(
+        "policy-nobody-waits-for",
+        "D-14",
+        "An asynchronous function is taken for a policy, and accepts everything.",
+        "tests",
+        (
+            "kraftd.runtime.policy_loader:_complaint",
+            "if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(policy):",
+            "if False:",
+        ),
+        where=("tests/unit/runtime/test_policy_loader.py::test_what_is_none_is_told_in_one_line",),
     ),
 )

@@ -298,11 +298,11 @@ def test_deleting_takes_the_partitions_of_the_topic_and_names_it_whole():
 class Leading:
     """An active controller on an image with topics and a quota of one partition a second."""
 
-    def __init__(self):
+    def __init__(self, settings=ControllerSettings(mutation_window_s=2)):  # noqa: B008 - frozen
         self.controller = QuorumController(
             me=registration_of(1, bytes([1]) * 16, [Endpoint("host", 9093)]),
             bootstrap=bootstrap_records(),
-            settings=ControllerSettings(mutation_window_s=2),
+            settings=settings,
         )
         first = [*bootstrap_records(), *THREE, *TOPICS_THERE, quota(1.0, user="alice")]
         self.commit([encode_record(record) for record in first])
