@@ -45,6 +45,7 @@ from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.parts.client_quotas import CLIENT_QUOTAS
+from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.records.committed import CommittedBatch
@@ -115,7 +116,13 @@ class ActiveController:
             InvariantError: It is not made of the oldest writes in their order.
         """
         self._applied_offset = batch.end_offset
-        return self.uncommitted.commit(batch) if batch.records else None
+        if not batch.records:
+            return None
+        before = self.uncommitted.committed
+        image = self.uncommitted.commit(batch)
+        if image[FEATURES] is not before[FEATURES]:
+            self.timers.features_changed(image)
+        return image
 
     def finished_slice(self, write: Write, run: RunningPlan, error: ErrorCode) -> None:
         """Note how the append of a slice ended."""

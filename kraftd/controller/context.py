@@ -20,6 +20,7 @@ from kraftd.controller.policies import Policies, PolicyFailure
 from kraftd.controller.rights import Rights
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.types import NO_NODE, NodeId, Now, Offset
 
@@ -50,6 +51,8 @@ class ControllerSettings(msgspec.Struct, frozen=True):
 
     node_id: NodeId = NO_NODE
     """This controller. As a broker of that id it may have dynamic configs of its own."""
+    me: ControllerRegistration | None = None
+    """What it registers as; None where nobody asks."""
     num_partitions: int = 1
     default_replication_factor: int = 1
     min_insync_replicas: int = 1
