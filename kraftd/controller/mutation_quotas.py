@@ -107,7 +107,7 @@ class MutationQuotas:
         if bucket is None or now_ms - bucket.at_ms > _IDLE_MS:
             tokens = burst
         else:
-            tokens = min(burst, bucket.tokens + rate * (now_ms - bucket.at_ms) / 1_000)
+            tokens = min(burst, bucket.tokens + rate * ((now_ms - bucket.at_ms) / 1_000))
         return MutationQuota(of, rate, burst, tokens, now_ms, is_strict=is_strict)
 
     def keep(self, quota: MutationQuota) -> None:

@@ -45,8 +45,8 @@ LIMITS = (
         "test_a_bucket_holds_no_more_than_a_window_brings",
         (
             f"{_QUOTAS}:MutationQuotas.of_request",
-            "tokens = min(burst, bucket.tokens + rate * (now_ms - bucket.at_ms) / 1_000)",
-            "tokens = bucket.tokens + rate * (now_ms - bucket.at_ms) / 1_000",
+            "tokens = min(burst, bucket.tokens + rate * ((now_ms - bucket.at_ms) / 1_000))",
+            "tokens = bucket.tokens + rate * ((now_ms - bucket.at_ms) / 1_000)",
         ),
     ),
     of_quotas(
