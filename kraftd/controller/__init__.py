@@ -22,9 +22,11 @@ A module imports from its own line and from those below it:
     token_secret                           the secret of delegation tokens, and what it makes of their ids
     rights                                 what a client may do, and what it is told else
     authorizer                             who may do what, by the entries of an image
+    mutation_quotas                        how many partitions a client may create and delete in a time
     uuids                                  random ids, made of a seed
     sessions  statistics                   when brokers were heard of; how long events wait and take
     deletions                              replicas that were taken away, until their data is gone
+    policy_checks  policies                an operator's own rules: when they are asked, what they are told
     refused  response_room                 why one entry fails; how much fits into a response
     java_hash_map  ip_addresses            in which order Kafka decides entries; what is an address
     cluster_summary  election_counts       numbers of brokers, topics and partitions; elections seen

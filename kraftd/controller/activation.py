@@ -6,22 +6,23 @@ its own registration, when the image does not hold it yet. Often there is nothin
 
 Follows: Kafka's activation records, as real logs show them (begin, features, the config that
 eligible.leader.replicas.version asks for, end).
-Differs: the controller registers itself here instead of sending itself a request.
+Differs: the controller registers itself here instead of sending itself a request. It does so later, by itself
+(`timers`), if metadata.version has no such records yet.
 """
 
 from collections.abc import Sequence
 
+from kraftd.controller.controller_registration import missing_registration
 from kraftd.metadata.config_schema import CLUSTER_DEFAULT, MIN_IN_SYNC_REPLICAS, ResourceType
 from kraftd.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS,
-    REGISTER_CONTROLLER_SINCE,
     SUPPORTED,
     TRANSACTIONS_SINCE,
 )
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.parts.configs import CONFIGS
-from kraftd.metadata.parts.controllers import CONTROLLERS, ControllerRegistration
+from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.metadata.parts.features import FEATURES
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
@@ -56,14 +57,10 @@ def activation_records(
         records.append(
             AbortTransactionRecord(reason=f"the controller that began it at offset {began_at} is gone")
         )
-    level = image.metadata_version
-    if level == 0:
-        first = apply_all(EMPTY, bootstrap, 0)
-        level = first.metadata_version
-        records += _bootstrap(first, bootstrap)
-    if level >= REGISTER_CONTROLLER_SINCE and image[CONTROLLERS].get(me.id) != me:
-        records.append(me.to_record())
-    return records
+    if image.metadata_version == 0:
+        image = apply_all(EMPTY, bootstrap, 0)
+        records += _bootstrap(image, bootstrap)
+    return [*records, *missing_registration(image, me)]
 
 
 def _bootstrap(first: MetadataImage, bootstrap: Sequence[AnyRecord]) -> list[AnyRecord]:

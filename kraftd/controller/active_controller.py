@@ -33,7 +33,8 @@ from kraftd.controller.decisions import (
     Write,
     write_refusal,
 )
-from kraftd.controller.failures import failure_line
+from kraftd.controller.failures import failure_line, policy_failure_line
+from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuota, MutationQuotas
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import LogLine, Plan, Task
@@ -43,6 +44,8 @@ from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.parts.client_quotas import CLIENT_QUOTAS
+from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.records.committed import CommittedBatch
@@ -80,6 +83,7 @@ class ActiveController:
         self._sessions = sessions
         self._lines = lines
         self._seed = seed
+        self._mutation_quotas = MutationQuotas(settings.mutation_window_s)
         self._resolved: deque[Resolved] = deque()
         self._polled_ms = 0
         self._has_withdrawn = False
@@ -112,7 +116,13 @@ class ActiveController:
             InvariantError: It is not made of the oldest writes in their order.
         """
         self._applied_offset = batch.end_offset
-        return self.uncommitted.commit(batch) if batch.records else None
+        if not batch.records:
+            return None
+        before = self.uncommitted.committed
+        image = self.uncommitted.commit(batch)
+        if image[FEATURES] is not before[FEATURES]:
+            self.timers.features_changed(image)
+        return image
 
     def finished_slice(self, write: Write, run: RunningPlan, error: ErrorCode) -> None:
         """Note how the append of a slice ended."""
@@ -139,9 +149,14 @@ class ActiveController:
         self, operation: WriteOperation[Any], request: Any, now: Now, version: int, client: Client
     ) -> Decision:
         """Decide one request, or begin to."""
-        context = self._context(now, version, client)
+        quota = UNLIMITED
+        if operation.strict_quota_since is not None:
+            quota = self._quota(now, client, is_strict=version >= operation.strict_quota_since)
+        context = self._context(now, version, client, quota)
         try:
             decided = operation.decide(context, request)
+            self._mutation_quotas.keep(quota)
+            self._lines += map(policy_failure_line, context.policy_failures)
             if not isinstance(
                 decided, tuple
             ):  # of a Plan, an abstract class, it would cost ten times as much
@@ -212,7 +227,12 @@ class ActiveController:
 
     # -- inside
 
-    def _context(self, now: Now, version: int, client: Client) -> Context:
+    def _quota(self, now: Now, client: Client, *, is_strict: bool) -> MutationQuota:
+        quotas = self.uncommitted.image[CLIENT_QUOTAS]
+        user, client_id = client.principal.name, client.client_id
+        return self._mutation_quotas.of_request(quotas, user, client_id, now.mono_ms, is_strict=is_strict)
+
+    def _context(self, now: Now, version: int, client: Client, quota: MutationQuota = UNLIMITED) -> Context:
         self._seed = seed = self._seed + 1
         if self._has_withdrawn:
             self._has_withdrawn = False
@@ -230,6 +250,7 @@ class ActiveController:
             client,
             seed,
             self.plans.leaving,
+            quota,
         )
 
     def _run_alone(self, looking: Task, look: Callable[[Context], Task | None], now: Now) -> Write | None:

@@ -1,7 +1,8 @@
 """What a decision of the controller may look at beside its request.
 
-One `Context` is made for each decision. All of it are values but `sessions`, which a decision only reads: it
-changes nothing before its records are appended, so that any decision can be dropped.
+One `Context` is made for each decision. All of it are values but `sessions`, which a decision only reads, and
+`mutation_quota` and `policy_failures`, which are made for it alone: it changes nothing before its records are
+appended, so that any decision can be dropped.
 
 Not here: who the client is allowed to be (`kraftd.protocol.principal`), and where settings come from (the
 configuration file, `kraftd.runtime.config`).
@@ -15,10 +16,13 @@ import msgspec
 
 from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.deletions.tracker import DeletionTracker
+from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuota
+from kraftd.controller.policies import Policies, PolicyFailure
 from kraftd.controller.rights import Rights
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.controller.token_secret import TokenSettings
 from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.types import NO_NODE, NodeId, Now, Offset
 
@@ -49,12 +53,16 @@ class ControllerSettings(msgspec.Struct, frozen=True):
 
     node_id: NodeId = NO_NODE
     """This controller. As a broker of that id it may have dynamic configs of its own."""
+    me: ControllerRegistration | None = None
+    """What it registers as; None where nobody asks."""
     num_partitions: int = 1
     default_replication_factor: int = 1
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
     unclean_leader_election_interval_ms: int = 300_000
     """How often it looks for partitions without leader that may have one by now."""
+    mutation_window_s: int = 11
+    """How much of a `controller_mutation_rate` may be used at once: what it brings in so many seconds."""
     auto_leader_rebalance: bool = True
     leader_imbalance_check_interval_seconds: int = 300
     broker_session_timeout_ms: int = 9_000
@@ -67,6 +75,8 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     """What decides who may do what; None if none is configured, and so no ACL can be made."""
     tokens: TokenSettings | None = None
     """The secret of delegation tokens, and how long they live; None if there are to be none."""
+    policies: Policies = Policies()
+    """The operator's own rules about new topics and configs."""
     static_configs: Mapping[str, str] = {}
     """What the file sets of a broker's keys: a place where the effective value of a config may come from. Of
     passwords it is only said that they are there."""
@@ -89,6 +99,10 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     """Random, another one for each decision: for placement and ids."""
     leaving: frozenset[NodeId] = frozenset()
     """The brokers that a plan is taking out of all they lead, though the image does not say so yet."""
+    mutation_quota: MutationQuota = UNLIMITED
+    """What the client may create and delete; it is this decision's own, which takes from it."""
+    policy_failures: list[PolicyFailure] = []
+    """What policies raised in this decision, which notes it here."""
 
     @property
     def rights(self) -> Rights:

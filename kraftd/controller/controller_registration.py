@@ -1,7 +1,8 @@
 """ControllerRegistration: a controller says, at each start, where it listens and what it supports.
 
 So whoever changes a feature knows whether every controller can run with it. The active controller registers
-itself with its first records (`activation`); the others send this request.
+itself, with its first records (`activation`) or as soon as metadata.version has such records (`timers`); the
+others send this request.
 
 Follows: Kafka's ClusterControlManager.registerController.
 Differs: what is in the image already is not written again; only voters of the quorum are registered.
@@ -13,10 +14,12 @@ from kraftd.controller.context import Context
 from kraftd.controller.operations import WriteOperation
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import REGISTER_CONTROLLER_SINCE, metadata_version_name
+from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.controllers import CONTROLLERS, ControllerRegistration
 from kraftd.metadata.parts.features import FEATURES
 from kraftd.protocol.messages import ControllerRegistrationRequest, ControllerRegistrationResponse
 from kraftd.records.frame import AnyRecord
+from kraftd.records.messages import RegisterControllerRecord
 
 
 def register_controller(
@@ -44,6 +47,15 @@ def registration_in(request: ControllerRegistrationRequest) -> ControllerRegistr
             sorted((f.name, f.min_supported_version, f.max_supported_version) for f in request.features)
         ),
     )
+
+
+def missing_registration(
+    image: MetadataImage, me: ControllerRegistration
+) -> Sequence[RegisterControllerRecord]:
+    """The record by which a controller registers itself, if the image can have it and does not hold it."""
+    if image.metadata_version < REGISTER_CONTROLLER_SINCE or image[CONTROLLERS].get(me.id) == me:
+        return ()
+    return (me.to_record(),)
 
 
 def refuse(

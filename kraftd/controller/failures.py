@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kraftd.controller.plans import LeftOut, LogLine
+from kraftd.controller.policies import PolicyFailure
 from kraftd.protocol.brief import brief
 
 _REQUEST_BYTES_MAX = 400
@@ -18,7 +19,7 @@ def failure_line(kind: str, request: Any, error: Exception, left_out: Sequence[L
 
     If it cost no more than what it left out, the first of that is named.
     """
-    where = _place_of(error)
+    where = place_of(error)
     fields: dict[str, object] = {
         "kind": kind,
         "error": brief(f"{type(error).__name__}: {error}", _REQUEST_BYTES_MAX),
@@ -31,7 +32,13 @@ def failure_line(kind: str, request: Any, error: Exception, left_out: Sequence[L
     return LogLine("decision_failed", fields, is_warning=True, key=(kind, where))
 
 
-def _place_of(error: Exception) -> str:
+def policy_failure_line(failure: PolicyFailure) -> LogLine:
+    """The line about a policy of the operator's that raised; one a minute for each policy and place."""
+    fields: dict[str, object] = {"policy": failure.policy, "error": failure.error, "at": failure.at}
+    return LogLine("policy_failed", fields, is_warning=True, key=(failure.policy, failure.at))
+
+
+def place_of(error: Exception) -> str:
     """File and line of the innermost call that raised."""
     trace = error.__traceback__
     where = ""

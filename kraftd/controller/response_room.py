@@ -44,9 +44,9 @@ class OutcomeRoom:
         self._left = OUTCOMES_BYTES_MAX - most
 
     def text(self, text: str) -> str | None:
-        """The text of one outcome, None if there is no room for it beside the error codes of all."""
+        """The text of one outcome, None if it is empty or has no room beside the error codes of all."""
         size = text_bytes(text)
-        if size > self._left:
+        if not size or size > self._left:
             return None
         self._left -= size
         return text

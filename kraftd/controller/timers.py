@@ -1,4 +1,4 @@
-"""What the active controller does by itself, and when: it fences silent brokers, and finishes and repeats.
+"""What the active controller does by itself, and when: it fences silent brokers, registers, and repeats.
 
 *Silent brokers.* Every eighth of the session timeout it looks for the broker that was silent longest, and
 fences that one: one a look, so that a controller that was paused itself does not fence the whole cluster
@@ -14,12 +14,16 @@ now: its topic may allow what it did not. Nothing looks when a config changes, a
 *What has ended.* Every `delegation.token.expiry.check.interval.ms` delegation tokens that have ended are
 removed, if there can be tokens.
 
+*Itself.* It registers as soon as metadata.version is one that has records of controllers.
+
 *What failed.* A plan of its own that raises costs the broker it was about, and a partition of which a change
 cannot be made costs that one. Both are repeated after 1 s, 2 s, up to 60 s, and are alarms until they succeed
 (D-35); nothing else waits for them.
 
-Follows: Kafka's periodic tasks maybeFenceStaleBroker, electPreferred, electUnclean, expireDelegationTokens.
-Differs: the latter three are worked off in slices until nothing is left; Kafka takes 1,000, begins again.
+Follows: Kafka's periodic tasks maybeFenceStaleBroker, electPreferred, electUnclean, expireDelegationTokens,
+and its ControllerRegistrationManager.
+Differs: elections and ended tokens are worked off in slices until nothing is left; Kafka takes 1,000 and
+begins again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +34,13 @@ import msgspec
 from kraftd.controller.brokers.heartbeats import BrokerState, fencing, shutdown_stage, state_of
 from kraftd.controller.brokers.staged_plan import Stage, StagedPlan
 from kraftd.controller.context import Context, ControllerSettings
+from kraftd.controller.controller_registration import missing_registration
 from kraftd.controller.delegation_token_control import EndedTokens
 from kraftd.controller.partitions.broker_changes import PartitionChanges, leaderless, preferred
 from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import Plan, Task
 from kraftd.controller.sessions import NO_CONTACT_MS, BrokerSessions
+from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.records.messages import NoOpRecord
 from kraftd.types import NEVER_MS, NO_NODE, NodeId, Offset
@@ -50,6 +56,7 @@ RETRY = "RetryLeftOutPartitions"
 ELECT_PREFERRED = "ElectPreferredLeaders"
 ELECT_UNCLEAN = "ElectUncleanLeaders"
 REMOVE_ENDED_TOKENS = EndedTokens.kind
+REGISTER = "RegisterThisController"
 NO_OP = "NoOp"
 """Kinds of plans that nobody asked for, as metrics and events name them."""
 
@@ -86,6 +93,8 @@ class Timers:
         )
         self._ended_tokens_at_ms = NEVER_MS
         self._finish = False
+        self._me = settings.me
+        self._register = False
         self._failures: dict[Task, _Failure] = {}
         self._left_out = 0
         """How often something was left out: the numbers of those tasks."""
@@ -117,6 +126,12 @@ class Timers:
             self._look_at_ms = now_ms + self._look_ms
             self._elect_at_ms = {kind: now_ms + after_ms for kind, after_ms in self._intervals_ms.items()}
         self._rearm()
+
+    def features_changed(self, image: MetadataImage) -> None:
+        """Note that the cluster runs other levels of features by now: those may ask for a registration."""
+        if self._me is not None and missing_registration(image, self._me):
+            self._register = True
+            self._rearm()
 
     def succeeded(self, task: Task) -> None:
         """Note that a task was done."""
@@ -154,6 +169,9 @@ class Timers:
         if self._finish:
             self._finish = False
             found = Task(FINISH)
+        elif self._register:
+            self._register = False
+            found = Task(REGISTER)
         elif (task := self._repeated(now_ms)) is not None:
             found = self._repeat(task, context, plans)
         elif self._look_at_ms <= now_ms:
@@ -180,7 +198,7 @@ class Timers:
     def _rearm(self) -> None:
         first_repeat_ms = min((each.repeat_at_ms for each in self._failures.values()), default=NEVER_MS)
         at_ms = (self._look_at_ms, self._ended_tokens_at_ms, first_repeat_ms, *self._elect_at_ms.values())
-        self.wake_at_ms = 0 if self._finish else min(at_ms)
+        self.wake_at_ms = 0 if self._finish or self._register else min(at_ms)
 
     def _repeated(self, now_ms: int) -> Task | None:
         return next((task for task, each in self._failures.items() if each.repeat_at_ms <= now_ms), None)
@@ -282,6 +300,13 @@ def remove_ended_tokens(_context: Context, _task: Task) -> Plan:
     return EndedTokens()
 
 
+def register(context: Context, _task: Task) -> Plan:
+    """This controller says what it supports; nothing to do if it has by now, or cannot any more."""
+    me = context.settings.me
+    records = () if me is None else missing_registration(context.image, me)
+    return StagedPlan(None, [Stage("", {}, first=records)] if records else [])
+
+
 def no_op(_context: Context, _task: Task) -> Plan:
     """The log of an idle cluster moves on."""
     return StagedPlan(None, [Stage("", {}, first=(NoOpRecord(),))])
@@ -309,6 +334,7 @@ PLANS: Final[Mapping[str, Callable[[Context, Task], Plan]]] = {
     ELECT_PREFERRED: elect_preferred,
     ELECT_UNCLEAN: elect_unclean,
     REMOVE_ENDED_TOKENS: remove_ended_tokens,
+    REGISTER: register,
     NO_OP: no_op,
 }
 """How each kind of task is done; what was left out says by itself how (`Plan.again`)."""

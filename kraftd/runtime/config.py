@@ -2,7 +2,8 @@
 
 Entered through `load_config`, which reads a properties file, lets `KRAFTD_…` environment variables
 override single keys, and reports *all* mistakes in one `ConfigError`. Nothing is opened, resolved or
-bound here; an unknown key is kept in `Config.unknown_keys`, for one warning at the start.
+bound here; only the modules of policies are imported. An unknown key is kept in `Config.unknown_keys`, for
+one warning at the start.
 
 It is long because every key is read, defaulted and checked here, so that all mistakes are told at once.
 
@@ -20,6 +21,8 @@ import msgspec
 
 from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.context import ControllerSettings
+from kraftd.controller.policies import Policies
+from kraftd.controller.policy_checks import ALTER_CONFIG_POLICY, CREATE_TOPIC_POLICY
 from kraftd.controller.token_secret import TokenSecret, TokenSettings
 from kraftd.errors import ConfigError
 from kraftd.metadata.config_schema import broker_key, stands_in_for_topics
@@ -35,6 +38,7 @@ from kraftd.runtime.config_values import (
     parse_voters,
     split,
 )
+from kraftd.runtime.policy_loader import load_policy
 from kraftd.types import NO_NODE, Endpoint, NodeId
 
 ENVIRONMENT_PREFIX = "KRAFTD_"
@@ -240,6 +244,8 @@ INTEGERS: Mapping[str, tuple[int, int, int]] = {
     "delegation.token.max.lifetime.ms": (604_800_000, 1, _INT64_MAX),
     "delegation.token.expiry.time.ms": (86_400_000, 1, _INT64_MAX),
     "delegation.token.expiry.check.interval.ms": (3_600_000, 1, _INT64_MAX),
+    "controller.quota.window.num": (11, 1, _INT32_MAX),
+    "controller.quota.window.size.seconds": (1, 1, _INT32_MAX),
     "kraftd.shutdown.timeout.ms": (5_000, 0, _INT32_MAX),
     "kraftd.metrics.interval.ms": (10_000, 0, _INT32_MAX),
     "kraftd.accumulator.bytes": (64 << 20, 8 << 20, _INT32_MAX),
@@ -261,6 +267,8 @@ TEXTS = frozenset(
         "metadata.log.dir",
         "unclean.leader.election.enable",
         "auto.leader.rebalance.enable",
+        CREATE_TOPIC_POLICY,
+        ALTER_CONFIG_POLICY,
         "authorizer.class.name",
         "super.users",
         "allow.everyone.if.no.acl.found",
@@ -354,12 +362,18 @@ def _read_settings(reader: _Reader) -> ControllerSettings:
         min_insync_replicas=reader.integer("min.insync.replicas"),
         unclean_leader_election=reader.parse("unclean.leader.election.enable", parse_boolean, default=False),
         unclean_leader_election_interval_ms=reader.integer("unclean.leader.election.interval.ms"),
+        mutation_window_s=reader.integer("controller.quota.window.num")
+        * reader.integer("controller.quota.window.size.seconds"),
         auto_leader_rebalance=reader.parse("auto.leader.rebalance.enable", parse_boolean, default=True),
         leader_imbalance_check_interval_seconds=reader.integer("leader.imbalance.check.interval.seconds"),
         broker_session_timeout_ms=session_ms,
         broker_heartbeat_interval_ms=heartbeat_ms,
         authorizer=_read_authorizer(reader),
         tokens=_read_tokens(reader),
+        policies=Policies(
+            create_topic=reader.parse(CREATE_TOPIC_POLICY, load_policy, None),
+            alter_config=reader.parse(ALTER_CONFIG_POLICY, load_policy, None),
+        ),
         static_configs=reader.of_brokers(),
     )
 

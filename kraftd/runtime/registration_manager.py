@@ -1,8 +1,8 @@
 """Registers this controller with the active one, once a start.
 
-The active controller registers itself with its first records; every other one asks it to, on Kafka's wire,
-until its own image holds what it is and where it listens. Nobody waits for it: until then DescribeCluster and
-changes of features know less.
+The active controller registers itself (`controller.activation`, `controller.timers`); every other one asks it
+to, on Kafka's wire, until its own image holds what it is and where it listens. Nobody waits for it: until
+then DescribeCluster and changes of features know less.
 
 A failure is tried again after half a second, then later and later, up to 30 s.
 

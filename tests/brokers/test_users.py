@@ -1,5 +1,7 @@
 """What users and clients may use, and what they log in with: by Kafka's own tools, through brokers."""
 
+from pathlib import Path
+
 import pytest
 from confluent_kafka.admin import (
     ScramCredentialInfo,
@@ -14,6 +16,7 @@ from tests.brokers.complaints import judged
 from tests.interop.peer import Kafka
 
 CONFIGS = "kafka.admin.ConfigCommand"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
 
 
 class Configs:
@@ -55,6 +58,28 @@ def test_a_user_with_a_client_id_has_quotas(kafka: Kafka, cluster: BrokerCluster
         with pytest.raises(AssertionError, match="InvalidRequestException"):
             configs.alter("--add-config", "request_percentage=-1")
         assert "request_percentage" not in configs.described()
+
+
+def test_a_client_makes_partitions_no_faster_than_its_quota(
+    kafka: Kafka, cluster: BrokerCluster, tmp_path: Path
+) -> None:
+    hasty, other = tmp_path / "hasty.properties", tmp_path / "other.properties"
+    hasty.write_text("client.id=hasty\n")
+    other.write_text("client.id=other\n")
+
+    def make(topic: str, partitions: int, config: Path) -> str:
+        how = ("--partitions", str(partitions), "--replication-factor", "1")
+        to = ("--bootstrap-server", cluster.bootstrap, "--command-config", config)
+        return kafka.run(TOPICS, *to, "--create", "--topic", topic, *how)
+
+    with judged(cluster):
+        Configs(kafka, cluster, clients="hasty").alter("--add-config", "controller_mutation_rate=0.05")
+        make("hasty-1", 40, hasty)
+        with pytest.raises(AssertionError, match="throttling quota has been exceeded"):
+            make("hasty-2", 1, hasty)
+        make("hasty-2", 1, other)
+        Configs(kafka, cluster, clients="hasty").alter("--delete-config", "controller_mutation_rate")
+        make("hasty-3", 1, hasty)
 
 
 def test_an_address_has_a_quota(kafka: Kafka, cluster: BrokerCluster) -> None:

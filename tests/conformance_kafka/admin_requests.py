@@ -289,7 +289,7 @@ ODD_ENTITIES: tuple[list[tuple[str, str | None]], ...] = (
 
 
 QUOTAS = ("producer_byte_rate", "consumer_byte_rate")
-"""Not those that kraftd does not enforce: Kafka would slow down who asks here."""
+"""Not those that slow down who asks here."""
 
 
 def alter_quotas(draw: Drawing) -> Body:

@@ -3,17 +3,21 @@ package org.apache.kafka.controller;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
-import java.util.Map;
 import java.util.Map.Entry;
+import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Properties;
 import java.util.Random;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.stream.Collectors;
+import java.util.zip.CRC32;
 import kafka.server.ControllerConfigurationValidator;
 import kafka.server.KafkaConfig;
 import kafka.server.KafkaRaftServer;
@@ -21,6 +25,7 @@ import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ApiException;
+import org.apache.kafka.common.errors.PolicyViolationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.message.AlterConfigsRequestData;
 import org.apache.kafka.common.message.AlterConfigsResponseData;
@@ -57,6 +62,8 @@ import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.metadata.placement.StripedReplicaPlacer;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 import org.apache.kafka.server.mutable.BoundedListTooLongException;
+import org.apache.kafka.server.policy.AlterConfigPolicy;
+import org.apache.kafka.server.policy.CreateTopicPolicy;
 import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
@@ -67,7 +74,8 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  * newest response to AlterConfigs.
  *
  * The arguments are the controller's properties, as NAME=VALUE. What Kafka's ControllerApis checks before is not here:
- * no topic or resource may appear twice.
+ * no topic or resource may appear twice. With test.policies=true there are policies, which refuse a quarter of what they are
+ * told, and fail at another: which, the CRC of a text of all of it says.
  */
 public class Topics {
     private static final int NODE_ID = 3000;
@@ -98,17 +106,20 @@ public class Topics {
         for (String argument : arguments) {
             properties.put(argument.split("=", 2)[0], argument.split("=", 2)[1]);
         }
+        boolean hasPolicies = properties.remove("test.policies") != null;
         KafkaConfig config = KafkaConfig.fromProps(properties);
         features = new FeatureControlManager.Builder().setSnapshotRegistry(snapshots)
             .setQuorumFeatures(new QuorumFeatures(0, QuorumFeatures.defaultSupportedFeatureMap(true), List.of(0))).build();
         configs = new ConfigurationControlManager.Builder().setSnapshotRegistry(snapshots)
             .setKafkaConfigSchema(KafkaRaftServer.configSchema()).setStaticConfig(new HashMap<>(config.originals()))
             .setValidator(new ControllerConfigurationValidator(config)).setExistenceChecker(this::checkExists)
+            .setAlterConfigPolicy(hasPolicies ? Optional.of(new ConfigsPolicy()) : Optional.empty())
             .setNodeId(NODE_ID).setFeatureControl(features).build();
         cluster = new ClusterControlManager.Builder().setSnapshotRegistry(snapshots).setFeatureControlManager(features)
             .setReplicaPlacer(new StripedReplicaPlacer(random)).setBrokerShutdownHandler((id, clean, records) -> { }).build();
         topics = new ReplicationControlManager.Builder().setSnapshotRegistry(snapshots).setConfigurationControl(configs)
             .setClusterControl(cluster).setFeatureControl(features).setDefaultNumPartitions(config.numPartitions())
+            .setCreateTopicPolicy(hasPolicies ? Optional.of(new TopicPolicy()) : Optional.empty())
             .setDefaultReplicationFactor((short) config.defaultReplicationFactor()).build();
         cluster.activate();
     }
@@ -200,6 +211,52 @@ public class Topics {
                 });
                 return of(configs.legacyAlterConfigs(wanted, false, forwarded), request.validateOnly());
             }
+        }
+    }
+
+    private static void judge(String text) {
+        CRC32 sum = new CRC32();
+        sum.update(text.getBytes(StandardCharsets.UTF_8));
+        if (sum.getValue() % 4 == 0) {
+            throw new PolicyViolationException(text);
+        }
+        if (sum.getValue() % 4 == 1) {
+            throw new IllegalStateException(text);
+        }
+    }
+
+    private static String told(Map<?, ?> map) {
+        return map == null ? "null" : new TreeMap<>(map).toString();
+    }
+
+    private static class TopicPolicy implements CreateTopicPolicy {
+        @Override
+        public void configure(Map<String, ?> values) {
+        }
+
+        @Override
+        public void validate(RequestMetadata asked) {
+            judge(asked.topic() + " " + asked.numPartitions() + " " + asked.replicationFactor() + " "
+                + told(asked.replicasAssignments()) + " " + told(asked.configs()));
+        }
+
+        @Override
+        public void close() {
+        }
+    }
+
+    private static class ConfigsPolicy implements AlterConfigPolicy {
+        @Override
+        public void configure(Map<String, ?> values) {
+        }
+
+        @Override
+        public void validate(RequestMetadata asked) {
+            judge(asked.resource().type().id() + " " + asked.resource().name() + " " + told(asked.configs()));
+        }
+
+        @Override
+        public void close() {
         }
     }
 

@@ -5,9 +5,10 @@ compared, too: both draw their numbers from one seed. Told apart are only the id
 random, the texts of refusals, and the order of configs, which in Kafka is that of a hash map.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pytest
 from contexts import context_of
@@ -15,10 +16,12 @@ from msgspec.structs import replace
 
 from kraftd.controller.configs.configuration_control import alter_configs, incremental_alter_configs
 from kraftd.controller.context import Client, ControllerSettings
+from kraftd.controller.policies import AlterConfigMetadata, CreateTopicMetadata, Policies, PolicyViolation
 from kraftd.controller.topics.adding import create_partitions
 from kraftd.controller.topics.creating import create_topics
 from kraftd.controller.topics.deleting import delete_topics
 from kraftd.controller.topics.new_partitions import placement_seed
+from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import apply_all
@@ -157,6 +160,41 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 @pytest.fixture(scope="module")
 def compiled(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return kafka.compiled(HERE / "Topics.java", tmp_path_factory.mktemp("classes"))
+
+
+def judge(text: str) -> None:
+    """What the policies of `Topics.java` raise."""
+    match crc32(text.encode()) % 4:
+        case 0:
+            raise PolicyViolation(text)
+        case 1:
+            raise ValueError(text)
+
+
+def told(values: Mapping[Any, Any] | None) -> str:
+    """As Java prints a sorted map."""
+    if values is None:
+        return "null"
+    return "{" + ", ".join(f"{key}={java_text(values[key])}" for key in sorted(values)) + "}"
+
+
+def java_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return "null" if value is None else str(value)
+
+
+def topic_policy(asked: CreateTopicMetadata) -> None:
+    counts = f"{java_text(asked.num_partitions)} {java_text(asked.replication_factor)}"
+    judge(f"{asked.topic} {counts} {told(asked.replicas_assignments)} {told(asked.configs)}")
+
+
+def configs_policy(asked: AlterConfigMetadata) -> None:
+    judge(f"{int(asked.resource.type)} {asked.resource.name} {told(asked.configs)}")
+
+
+POLICIES = Policies(create_topic=topic_policy, alter_config=configs_policy)
+REFUSED_BY_POLICIES = {ErrorCode.POLICY_VIOLATION, ErrorCode.UNKNOWN_SERVER_ERROR}
 
 
 def world(random: Random, level: int, *, has_elr: bool) -> list[AnyRecord]:
@@ -399,16 +437,33 @@ def outcome_codes(response: Any) -> list[int]:
 
 @pytest.mark.covers("D-14")
 @pytest.mark.parametrize(
-    ("world_seed", "level", "has_elr"),
-    [(1, 30, True), (2, 30, False), (3, 22, False), (4, 7, False), (5, 29, True), (6, 17, False)],
+    ("world_seed", "level", "has_elr", "has_policies"),
+    [
+        (1, 30, True, False),
+        (2, 30, False, False),
+        (3, 22, False, False),
+        (4, 7, False, False),
+        (5, 29, True, False),
+        (6, 17, False, False),
+        (7, 30, True, True),
+        (8, 17, False, True),
+    ],
 )
 def test_random_requests(
-    kafka: Kafka, compiled: tuple[str, ...], world_seed: int, level: int, *, has_elr: bool
+    kafka: Kafka,
+    compiled: tuple[str, ...],
+    world_seed: int,
+    level: int,
+    *,
+    has_elr: bool,
+    has_policies: bool,
 ) -> None:
+    settings = replace(SETTINGS, policies=POLICIES) if has_policies else SETTINGS
+    arguments = STATIC_CONFIGS | ({"test.policies": "true"} if has_policies else {})
     random = Random(world_seed)
     requests = Requests(random)
     seen: set[tuple[str, int]] = set()
-    with Managers(kafka, compiled, STATIC_CONFIGS) as managers:
+    with Managers(kafka, compiled, arguments) as managers:
         begin = world(random, level, has_elr=has_elr)
         managers.replay(begin)
         image = apply_all(EMPTY, begin, 0)
@@ -420,7 +475,14 @@ def test_random_requests(
             api, version, make, decide = random.choice(KINDS)
             request = make(requests, image)
             client = Client(is_forwarded=random.random() < 0.5)
-            context = context_of(image, seed=number, client=client, settings=SETTINGS, next_offset=number)
+            context = context_of(
+                image,
+                seed=number,
+                client=client,
+                settings=settings,
+                next_offset=number,
+                policy_failures=[],
+            )
             seed = placement_seed(context)
             theirs = managers.decide(api, request, version, seed, is_forwarded=client.is_forwarded)
             records, response = decide(context, request)
@@ -431,3 +493,6 @@ def test_random_requests(
             image = apply_all(image, [decode_record(value) for value in theirs.records], 0)
     assert {api for api, code in seen if code == 0} == {api for api, *_ in KINDS}
     assert len(seen) > 20
+    if has_policies:
+        assert {code for api, code in seen if api == "create_topics"} >= REFUSED_BY_POLICIES
+        assert {code for api, code in seen if api == "alter_configs"} >= REFUSED_BY_POLICIES

@@ -7,7 +7,7 @@ from cluster import Cluster, KafkaClient, Node
 from test_kafka_wire import data_of, fetch
 
 from kraftd.errors import ErrorCode
-from kraftd.metadata.feature_levels import SUPPORTED
+from kraftd.metadata.feature_levels import METADATA_VERSION, REGISTER_CONTROLLER_SINCE, SUPPORTED
 from kraftd.protocol import messages as m
 from kraftd.records.batch import scan
 from kraftd.records.frame import decode_record
@@ -154,6 +154,22 @@ def test_every_controller_is_registered_with_what_it_is_now(start: Callable[...,
             again = _registrations(client, at_least=len(told) + 1)
             assert again[-1].controller_id == follower.node_id
             assert again[-1].incarnation_id not in {each.incarnation_id for each in told}
+
+
+def test_controllers_register_once_the_level_of_a_running_cluster_has_registrations(
+    start: Callable[..., Cluster],
+) -> None:
+    before = {METADATA_VERSION: REGISTER_CONTROLLER_SINCE - 1}
+    with start(3, features=before) as cluster:
+        leader = cluster.wait_leader()
+        update = m.UpdateFeaturesRequestFeatureUpdateKey(
+            METADATA_VERSION, REGISTER_CONTROLLER_SINCE, upgrade_type=1
+        )
+        with KafkaClient(leader.port) as client:
+            assert client.ask(m.UpdateFeaturesRequest(feature_updates=(update,))).error_code == ErrorCode.NONE
+            told = _registrations(client)
+        assert sorted(each.controller_id for each in told) == [1, 2, 3]
+        assert cluster.leader() is leader
 
 
 def _registrations(client: KafkaClient, at_least: int = 3) -> list[RegisterControllerRecord]:

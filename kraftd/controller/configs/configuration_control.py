@@ -30,6 +30,7 @@ from kraftd.controller.configs.topic_rules import check_topic_configs
 from kraftd.controller.context import Context
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.partitions.partition_rules import has_elr
+from kraftd.controller.policy_checks import check_configs
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, quoted
 from kraftd.errors import ErrorCode
@@ -59,6 +60,7 @@ from kraftd.records.messages import ClearElrRecord, ConfigRecord
 
 _TOPIC: Final[int] = ResourceType.TOPIC
 _ALL_TOPICS: Final = ""
+_NOTHING: Final[Mapping[str, None]] = {}
 _WITH_A_VALUE: Final = (ConfigOperation.SET, ConfigOperation.APPEND, ConfigOperation.SUBTRACT)
 
 _TOO_MANY_RESOURCES: Final = (
@@ -107,6 +109,7 @@ def set_at_creation(
         values[config.name] = config.value
     if values:
         check_topic_configs(BrokerConfigs(context.image, context.settings), {}, values)
+        check_configs(context, _TOPIC, topic, values)
     records = [ConfigRecord(_TOPIC, topic, name, value) for name, value in values.items()]
     return CreationConfigs([*records, *_cleared(context.image, records)], values)
 
@@ -234,18 +237,25 @@ def _replacement(
     for config in resource.configs:
         _check_config_name(config.name, asked)
         asked[config.name] = _needed(config.name, config.value)
-    for there, _ in context.image[CONFIGS].of(kind, name):
-        asked.setdefault(there, None)
-    return _written(context, rules, kind, name, asked)
+    not_named = {there: None for there, _ in context.image[CONFIGS].of(kind, name) if there not in asked}
+    return _written(context, rules, kind, name, asked, not_named)
 
 
 def _written(
-    context: Context, rules: ResourceRules, kind: int, resource_name: str, asked: Mapping[str, str | None]
+    context: Context,
+    rules: ResourceRules,
+    kind: int,
+    resource_name: str,
+    asked: Mapping[str, str | None],
+    not_named: Mapping[str, None] = _NOTHING,
 ) -> list[ConfigRecord]:
-    """The records of the configs that shall have other values; None is "not set"."""
+    """The records of the configs that shall have other values; None is "not set". A policy is not asked about
+    what goes because it was `not_named`.
+    """
     configs = context.image[CONFIGS]
     records = []
-    for name, value in asked.items():
+    changes = {**asked, **not_named} if not_named else asked
+    for name, value in changes.items():
         if value is not None:
             _check_length(name, value)
         if rules.check_change is not None:
@@ -255,10 +265,12 @@ def _written(
     rules.check_name(resource_name)
     if rules.check_configs is not None:
         old = dict(configs.of(kind, resource_name))
-        new = {name: value for name, value in {**old, **asked}.items() if value is not None}
+        new = {name: value for name, value in {**old, **changes}.items() if value is not None}
         rules.check_configs(BrokerConfigs(context.image, context.settings), old, new)
     if rules.check_exists is not None:
         rules.check_exists(context.image, resource_name)
+    altered = {record.name: record.value for record in records if record.name not in not_named}
+    check_configs(context, kind, resource_name, altered)
     return records
 
 

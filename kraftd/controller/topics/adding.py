@@ -3,7 +3,8 @@
 A topic gets as many as are missing to the count that is asked for, with as many replicas as its first
 partition has. All topics of a request are written together.
 
-Follows: createPartitions of Kafka's ReplicationControlManager and ControllerApis.
+Follows: createPartitions of Kafka's ReplicationControlManager and ControllerApis; what is missing counts for
+the client's quota before it is placed, also where a request only validates.
 Differs: with more than 10,000 new partitions nothing is written (POLICY_VIOLATION); Kafka writes those of a
 topic up to there.
 """
@@ -60,11 +61,15 @@ def create_partitions(
             missing = _missing(context, topic)
             if len(records) + missing > OPERATION_RECORDS_MAX:
                 return [], refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
+            context.mutation_quota.take(missing)
             records += _new_partitions(context, partitions, topic, missing)
         except RefusedError as refused:
             code, text = refused.code, outcomes.text(str(refused))
         results.append(_result(topic.name, code, text))
-    return [] if request.validate_only else records, CreatePartitionsResponse(results=tuple(results))
+    response = CreatePartitionsResponse(
+        throttle_time_ms=context.mutation_quota.throttle_ms, results=tuple(results)
+    )
+    return [] if request.validate_only else records, response
 
 
 def refuse(request: CreatePartitionsRequest, error: ErrorCode, text: str) -> CreatePartitionsResponse:
@@ -128,4 +133,6 @@ def _result(
     )
 
 
-CREATE_PARTITIONS = WriteOperation(CreatePartitionsRequest, create_partitions, refuse, has_timeout=True)
+CREATE_PARTITIONS = WriteOperation(
+    CreatePartitionsRequest, create_partitions, refuse, has_timeout=True, strict_quota_since=3
+)

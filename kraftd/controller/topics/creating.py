@@ -4,10 +4,10 @@ The records of a topic are the topic, its configs, and its partitions; all topic
 together. A request that only validates is decided in the same way, and writes nothing.
 
 Follows: createTopics of Kafka's ReplicationControlManager and ControllerApis: which errors there are and
-which comes first, `-1` for the counts of the configuration file, the configs in force in the result.
+which comes first, `-1` for the counts of the configuration file, the configs in force in the result. What has
+no other error counts for the client's quota, also where a request only validates.
 Differs: a response has room for the configs of some thirty topics; of those beyond, it says that they are not
 told (POLICY_VIOLATION, beside the topic's own outcome).
-Not here: quotas of controller mutations, and policies; there are none.
 """
 
 from collections import Counter
@@ -18,6 +18,7 @@ from kraftd.controller.configs.effective import BrokerConfigs, EffectiveConfig
 from kraftd.controller.context import Context
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.partitions.by_hand import bad_assignment, check_by_hand
+from kraftd.controller.policy_checks import check_topic
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, PageRoom, entry_bytes
 from kraftd.controller.topics.names import check_new_name
@@ -82,7 +83,8 @@ def create_topics(
         if len(creation.records) > OPERATION_RECORDS_MAX:
             return [], refuse(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     records = [] if request.validate_only else creation.records
-    return records, CreateTopicsResponse(topics=tuple(results))
+    throttle_ms = context.mutation_quota.throttle_ms
+    return records, CreateTopicsResponse(throttle_time_ms=throttle_ms, topics=tuple(results))
 
 
 def refuse(request: CreateTopicsRequest, error: ErrorCode, text: str) -> CreateTopicsResponse:
@@ -116,6 +118,10 @@ class _Creation:
         check_new_name(self._context.image[TOPICS], topic.name)
         configs = set_at_creation(self._context, topic.name, topic.configs)
         assignments = self._by_hand(topic) if topic.assignments else self._placed(topic)
+        check_topic(
+            self._context, topic.name, configs.values, assignments, is_by_hand=bool(topic.assignments)
+        )
+        self._context.mutation_quota.take(len(assignments))
         topic_id = new_topic_id(self._context, topic.name, self._ids)
         self._ids.add(topic_id)
         self.records.append(TopicRecord(topic.name, topic_id))
@@ -210,4 +216,6 @@ def _failure(name: str, error: ErrorCode, text: str | None) -> CreateTopicsRespo
     return CreateTopicsResponseCreatableTopicResult(name=name, error_code=error, error_message=text)
 
 
-CREATE_TOPICS = WriteOperation(CreateTopicsRequest, create_topics, refuse, has_timeout=True)
+CREATE_TOPICS = WriteOperation(
+    CreateTopicsRequest, create_topics, refuse, has_timeout=True, strict_quota_since=6
+)

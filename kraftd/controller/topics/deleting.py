@@ -8,14 +8,16 @@ and may not be described comes back without a name. An unknown name is told to b
 who might describe it.
 
 Follows: deleteTopics of Kafka's ControllerApis and ReplicationControlManager.
-Differs: outcomes come in the order of the request; Kafka shuffles them, lest their places tell which topics
-somebody may not see.
+Differs: outcomes come in the order of the request, and topics take from the client's quota in that order;
+Kafka shuffles the outcomes, lest their places tell which topics somebody may not see, and takes in the order
+of a map.
 """
 
 from collections import Counter
 from typing import Final, TypeAlias
 
 from kraftd.controller.context import Context
+from kraftd.controller.mutation_quotas import UNLIMITED
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import OutcomeRoom, quoted
@@ -67,9 +69,16 @@ def delete_topics(
             told = _with_its_id(topics, each, named)
             results.append(_result(told, refused.code, outcomes.text(str(refused))))
             continue
+        both = (topic.name, topic.topic_id)
+        try:
+            _take(context, topics, topic)
+        except RefusedError as refused:
+            results.append(_result(both, refused.code, outcomes.text(str(refused))))
+            continue
         records.append(RemoveTopicRecord(topic.topic_id))
-        results.append(_result((topic.name, topic.topic_id), ErrorCode.NONE, None))
-    return records, DeleteTopicsResponse(responses=tuple(results))
+        results.append(_result(both, ErrorCode.NONE, None))
+    throttle_ms = context.mutation_quota.throttle_ms
+    return records, DeleteTopicsResponse(throttle_time_ms=throttle_ms, responses=tuple(results))
 
 
 def refuse(request: DeleteTopicsRequest, error: ErrorCode, text: str) -> DeleteTopicsResponse:
@@ -129,6 +138,12 @@ def _find(topics: TopicsImage, each: _Named, named: Counter[_Named]) -> TopicRec
     return found
 
 
+def _take(context: Context, topics: TopicsImage, topic: TopicRecord) -> None:
+    """Take the partitions of a topic from the client's quota, if it has one: to count them takes a while."""
+    if context.mutation_quota is not UNLIMITED:
+        context.mutation_quota.take(topics.partition_count_of(topic.topic_id))
+
+
 def _is_told_by_its_name(topics: TopicsImage, each: _Named, named: Counter[_Named]) -> bool:
     """Whether a topic that is named by its id is named once by its name, too, where its outcome is told."""
     name, topic_id = each
@@ -149,4 +164,6 @@ def _result(named: _Named, error: ErrorCode, text: str | None) -> DeleteTopicsRe
     )
 
 
-DELETE_TOPICS = WriteOperation(DeleteTopicsRequest, delete_topics, refuse, has_timeout=True)
+DELETE_TOPICS = WriteOperation(
+    DeleteTopicsRequest, delete_topics, refuse, has_timeout=True, strict_quota_since=5
+)

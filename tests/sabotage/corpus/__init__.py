@@ -15,6 +15,7 @@ from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
 from tests.sabotage.corpus.independent import INDEPENDENT
 from tests.sabotage.corpus.kafka_wire import KAFKA_WIRE
+from tests.sabotage.corpus.limits import LIMITS
 from tests.sabotage.corpus.listings import LISTINGS
 from tests.sabotage.corpus.log_front import LOG_FRONT
 from tests.sabotage.corpus.observing import OBSERVING
@@ -61,6 +62,7 @@ MUTANTS = (
     *DELETIONS,
     *USERS,
     *TOKENS,
+    *LIMITS,
     *ACLS,
     *OBSERVING,
     *CONFORMANCE,

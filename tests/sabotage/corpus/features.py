@@ -12,6 +12,13 @@ def of_features(name: str, source: str, text: str, test: str, function: str, *ed
     return mutant(name, source, text, "tests", (target, old, new), where=(_TESTS + test,))
 
 
+def of_registration(name: str, text: str, test: str, edit: tuple[str, str, str]) -> Mutant:
+    """A mutant of how the active controller registers, which a unit test of its life catches."""
+    return mutant(
+        name, "KIP-919", text, "tests", edit, where=(f"tests/unit/controller/test_controller.py::{test}",)
+    )
+
+
 FEATURE_LEVELS = (
     of_features(
         "one-feature-of-a-refused-request-is-written",
@@ -84,5 +91,31 @@ FEATURE_LEVELS = (
         "_one_min_isr",
         "if name != CLUSTER_DEFAULT and",
         "if name == CLUSTER_DEFAULT and",
+    ),
+    of_registration(
+        "leader-without-a-registration",
+        "The active controller registers only when it becomes active again: until then nobody knows what it can run.",
+        "test_the_active_controller_registers_as_soon_as_the_level_has_registrations",
+        (
+            "kraftd.controller.active_controller:ActiveController.commit",
+            "if image[FEATURES] is not before[FEATURES]:",
+            "if False:",
+        ),
+    ),
+    of_registration(
+        "registered-below-the-level",
+        "A controller registers at a level that has no such record: writing it fails, again and again.",
+        "test_a_level_that_changes_nothing_about_registrations_writes_none",
+        (
+            "kraftd.controller.controller_registration:missing_registration",
+            "image.metadata_version < REGISTER_CONTROLLER_SINCE or",
+            "",
+        ),
+    ),
+    of_registration(
+        "registers-for-ever",
+        "The active controller registers again and again.",
+        "test_the_active_controller_registers_as_soon_as_the_level_has_registrations",
+        ("kraftd.controller.timers:Timers.due", "self._register = False", "pass"),
     ),
 )

@@ -10,9 +10,9 @@ from kraftd.controller.quorum_controller import (
     NEVER_MS,
     QuorumController,
 )
-from kraftd.controller.timers import NO_OP
+from kraftd.controller.timers import NO_OP, REGISTER
 from kraftd.errors import ErrorCode, InvariantError, MalformedError
-from kraftd.metadata.feature_levels import bootstrap_records
+from kraftd.metadata.feature_levels import REGISTER_CONTROLLER_SINCE, bootstrap_records
 from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.impossible import ImpossibleRecordError
@@ -36,6 +36,8 @@ from kraftd.protocol.messages import (
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
     ListConfigsRequest,
+    UpdateFeaturesRequest,
+    UpdateFeaturesRequestFeatureUpdateKey,
 )
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import RawRecord, decode_record, encode_record
@@ -176,6 +178,75 @@ def test_another_controller_only_registers_itself():
     world = World(node_id=2, log=[*bootstrap_records()])
     write = world.activate()
     assert [type(record) for record in decoded(write)] == [RegisterControllerRecord]
+
+
+def old_world():
+    """A leader of a cluster at the last level without registrations of controllers."""
+    world = World(bootstrap=[FeatureLevelRecord("metadata.version", REGISTER_CONTROLLER_SINCE - 1)])
+    world.activate()
+    return world
+
+
+def raise_level(world, level=REGISTER_CONTROLLER_SINCE):
+    """The write that raises metadata.version; it is not committed yet."""
+    update = UpdateFeaturesRequestFeatureUpdateKey("metadata.version", level, upgrade_type=1)
+    write = world.controller.handle(UpdateFeaturesRequest(feature_updates=(update,)), world.now, 1)
+    assert isinstance(write, Write)
+    return write
+
+
+def finish(world, write):
+    world.commit(write.records)
+    world.controller.finished(write, ErrorCode.NONE)
+
+
+def test_the_active_controller_registers_as_soon_as_the_level_has_registrations():
+    world = old_world()
+    raised = raise_level(world)
+    assert world.controller.poll(world.now) is None  # what is not committed may be taken back
+    finish(world, raised)
+    assert world.controller.wake_at_ms == 0
+    write = world.controller.poll(world.now)
+    assert (write.kind, decoded(write)) == (REGISTER, [world.controller.settings.me.to_record()])
+    finish(world, write)
+    assert world.controller.image[CONTROLLERS].get(1) == world.controller.settings.me
+    assert world.controller.poll(world.now) is None
+    assert world.controller.wake_at_ms > world.now_ms
+
+
+def test_a_level_that_changes_nothing_about_registrations_writes_none():
+    world = old_world()
+    lower = World(bootstrap=[FeatureLevelRecord("metadata.version", REGISTER_CONTROLLER_SINCE - 2)])
+    lower.activate()
+    finish(lower, raise_level(lower, REGISTER_CONTROLLER_SINCE - 1))
+    assert lower.controller.poll(lower.now) is None
+    finish(world, raise_level(world))
+    finish(world, world.controller.poll(world.now))
+    finish(world, raise_level(world, REGISTER_CONTROLLER_SINCE + 1))
+    assert world.controller.poll(world.now) is None
+
+
+def test_a_registration_that_the_log_refuses_is_an_alarm_and_tried_again():
+    world = old_world()
+    finish(world, raise_level(world))
+    refused = world.controller.poll(world.now)
+    world.controller.finished(refused, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    assert [alarm.partition(":")[0] for alarm in world.controller.alarms] == [REGISTER]
+    assert world.controller.poll(world.now) is None
+    world.now_ms += 1_000
+    again = world.controller.poll(world.now)
+    assert again.records == refused.records
+    finish(world, again)
+    assert world.controller.alarms == []
+
+
+def test_who_does_not_lead_any_more_leaves_its_registration_to_its_request():
+    world = old_world()
+    finish(world, raise_level(world))
+    world.controller.leader_changed(3, 2, is_self=False)
+    assert world.controller.poll(world.now) is None
+    assert [type(record) for record in decoded(world.activate(4))] == [RegisterControllerRecord]
+    assert world.controller.poll(world.now) is None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from kraftd.controller import active_controller, timers
+from kraftd.controller.activation import registration_of
 from kraftd.controller.brokers import staged_plan
 from kraftd.controller.brokers.heartbeats import change_of
 from kraftd.controller.partitions import directory_assignment, in_sync
@@ -24,8 +25,9 @@ from kraftd.protocol.messages import (
     AssignReplicasToDirsRequestTopicData,
     UnregisterBrokerRequest,
 )
-from kraftd.records.messages import ConfigRecord, PartitionChangeRecord
-from tests.unit.controller.broker_world import SESSION_MS, BrokerWorld, directory
+from kraftd.records.messages import ConfigRecord, FeatureLevelRecord, PartitionChangeRecord
+from kraftd.types import Endpoint
+from tests.unit.controller.broker_world import ME, SESSION_MS, BrokerWorld, directory
 
 BROKEN = 1
 PARTITIONS = 7
@@ -256,6 +258,14 @@ def test_what_was_left_out_is_repeated_though_the_broker_is_another_by_then(monk
     assert state(world, topic)[BROKEN][:2] == (6, (6,))
 
 
+def is_not_registered():
+    """Another start stands in this controller's place, and a level has changed since."""
+    world, topic = two_brokers()
+    other = registration_of(ME, bytes([9]) * 16, [Endpoint("host", 9093)])
+    world.append(other.to_record(), FeatureLevelRecord("transaction.version", 1))
+    return world, topic
+
+
 STAYS = defaultdict(tuple, {timers.ELECT_PREFERRED: (5,)})
 """Who goes on with its heartbeats besides broker 6."""
 
@@ -270,6 +280,8 @@ def some_due(kind):
         return unclean_by_now()
     if kind == timers.REMOVE_ENDED_TOKENS:
         return two_brokers(tokens=TokenSettings(TokenSecret("s"), expiry_check_interval_ms=1_000))
+    if kind == timers.REGISTER:
+        return is_not_registered()
     assert kind == timers.FINISH, f"{kind} is a new one: say when it is due"
     world, topic = stops_halfway()
     world.epoch += 1

@@ -1,0 +1,79 @@
+"""Asks the operator's policies, where a decision has nothing else against a topic or its configs.
+
+What a policy raises costs the one topic or resource that it was asked about. A `PolicyViolation` is
+POLICY_VIOLATION with its text; anything else is UNKNOWN_SERVER_ERROR without one, as in Kafka, and a line of
+the log.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from kraftd.controller.context import Context
+from kraftd.controller.failures import place_of
+from kraftd.controller.policies import (
+    AlterConfigMetadata,
+    ConfigResource,
+    CreateTopicMetadata,
+    PolicyFailure,
+    PolicyViolation,
+)
+from kraftd.controller.refused import RefusedError
+from kraftd.errors import ErrorCode
+from kraftd.metadata.config_schema import ResourceType
+from kraftd.protocol.brief import brief
+
+CREATE_TOPIC_POLICY: Final = "create.topic.policy.class.name"
+ALTER_CONFIG_POLICY: Final = "alter.config.policy.class.name"
+_ERROR_BYTES_MAX: Final = 400
+
+
+def check_topic(
+    context: Context,
+    topic: str,
+    configs: Mapping[str, str],
+    replicas: list[tuple[int, ...]],
+    *,
+    is_by_hand: bool,
+) -> None:
+    """Ask whether a topic may be made with these replicas, by partition.
+
+    Raises:
+        RefusedError: It may not, or the policy failed.
+    """
+    policy = context.settings.policies.create_topic
+    if policy is None:
+        return
+    own = MappingProxyType(dict(configs))
+    if is_by_hand:
+        by_partition = MappingProxyType(dict(enumerate(replicas)))
+        metadata = CreateTopicMetadata(topic=topic, replicas_assignments=by_partition, configs=own)
+    else:
+        metadata = CreateTopicMetadata(
+            topic=topic, num_partitions=len(replicas), replication_factor=len(replicas[0]), configs=own
+        )
+    _ask(context, CREATE_TOPIC_POLICY, policy, metadata)
+
+
+def check_configs(context: Context, kind: int, name: str, altered: Mapping[str, str | None]) -> None:
+    """Ask whether these configs of a resource may be what they would be.
+
+    Raises:
+        RefusedError: They may not, or the policy failed.
+    """
+    policy = context.settings.policies.alter_config
+    if policy is not None:
+        resource = ConfigResource(ResourceType(kind), name)
+        metadata = AlterConfigMetadata(resource=resource, configs=MappingProxyType(dict(altered)))
+        _ask(context, ALTER_CONFIG_POLICY, policy, metadata)
+
+
+def _ask(context: Context, key: str, policy: Callable[[Any], object], metadata: Any) -> None:
+    try:
+        policy(metadata)
+    except PolicyViolation as violation:
+        raise RefusedError(ErrorCode.POLICY_VIOLATION, str(violation)) from None
+    except Exception as error:  # noqa: BLE001 - somebody else's code: it costs what it was asked about (D-14)
+        text = brief(f"{type(error).__name__}: {error}", _ERROR_BYTES_MAX)
+        context.policy_failures.append(PolicyFailure(key, text, place_of(error)))
+        raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "") from None
