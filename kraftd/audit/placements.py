@@ -10,7 +10,7 @@ with an image. It raises `Violation` at the first record that breaks a rule:
   whoever is elected works; it was in the ISR, or eligible outside it, or it has to recover, or it comes into
   the ISR by the record that ends a move: the leader before says that it has everything;
 - whoever has to recover was elected since its topic allows that, or since nobody in sync or eligible was left
-  and it led last (KIP-966);
+  and it led last (KIP-966): who was eligible until then comes back as another incarnation, or not at all;
 - the record that takes replicas away by a move leaves as many in sync as there were without what the move
   brought, or all of them (KAFKA-15665, KAFKA-19975);
 - a broker that is fenced, starts anew or is unregistered leads nothing when its own record comes, and is in
@@ -110,6 +110,8 @@ class PlacementAuditor:
         """What is set of unclean elections, by topic; of all topics by the empty name."""
         self._highest_epochs: dict[NodeId, int] = {}
         """The highest epoch that each broker ever had."""
+        self._passed_over: dict[NodeId, str] = {}
+        """Eligible brokers in whose place an unclean leader was elected, and what became of the partition."""
         self._of_broker: dict[NodeId, set[PartitionKey]] = {}
         """The partitions that each broker is in the ISR of."""
         self._checks: Mapping[type[Any], Callable[[Any, Offset], None]] = {
@@ -166,6 +168,7 @@ class PlacementAuditor:
         else:
             self._check_new_epoch(broker_id, epoch, offset)
             self._check_leads_nothing(broker_id, "is registered anew", offset)
+            self._passed_over.pop(broker_id, None)
         self._highest_epochs[broker_id] = max(epoch, self._highest_epochs.get(broker_id, epoch))
         if record.fenced and (before is None or not before.is_fenced):
             self._check_leads_nothing(broker_id, "is fenced", offset)
@@ -191,6 +194,7 @@ class PlacementAuditor:
         self._in_epoch(record.broker_id, record.broker_epoch, offset)
         self._check_leads_nothing(record.broker_id, "is unregistered", offset)
         del self.brokers[record.broker_id]
+        self._passed_over.pop(record.broker_id, None)
 
     def _change_registration(self, record: BrokerRegistrationChangeRecord, offset: Offset) -> None:
         broker = self._in_epoch(record.broker_id, record.broker_epoch, offset)
@@ -198,6 +202,9 @@ class PlacementAuditor:
             self._check_leads_nothing(record.broker_id, "is fenced", offset)
             broker.is_fenced = True
         elif record.fenced < 0:
+            text = self._passed_over.pop(record.broker_id, "")
+            if text:
+                raise _broken(offset, "UncleanLeadersAreAllowed", f"{text}; {record.broker_id} was eligible")
             broker.is_fenced = False
         if record.in_controlled_shutdown > 0:
             broker.is_shutting_down = True
@@ -329,9 +336,12 @@ class PlacementAuditor:
         text = f"broker {after.leader} comes to lead {_name_of(key)}, which was {before}"
         if not after.is_recovering:
             raise _broken(offset, "UncleanLeadersRecover", text)
-        led_last = not before.isr and not before.elr and before.led_last == (after.leader,)
-        if not led_last and not self._is_unclean_allowed(key[0]):
+        if self._is_unclean_allowed(key[0]):
+            return
+        if before.isr or before.led_last != (after.leader,):
             raise _broken(offset, "UncleanLeadersAreAllowed", text)
+        # Whoever was eligible has stopped uncleanly, which its own record says only after this one.
+        self._passed_over |= dict.fromkeys(before.elr, text)
 
     def _is_unclean_allowed(self, topic_id: Uuid) -> bool:
         value = self._unclean.get(self._topics[topic_id], self._unclean.get("", "false"))

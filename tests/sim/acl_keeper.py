@@ -7,9 +7,10 @@ by prefix or all topics, one operation or every one.
 
 A deny rule is in force from when its creation was acknowledged until the keeper asks for its removal. What a
 client asks for and is told within that time must not be done: a leader that does not know the rule commits
-nothing any more. It may be refused with another error, by such a leader.
+nothing any more. It may be refused with another error, by such a leader. An entry that was removed may be
+removed once more by a request that was sent again: for a while it counts for nothing if it is made anew.
 
-Not here: what clients ask for (`admin_clients`), and how a controller decides (`kraftd.controller.authorizer`).
+Not here: what clients ask for (`admin_clients`), and how it is decided (`kraftd.controller.authorizer`).
 """
 
 from random import Random
@@ -34,6 +35,8 @@ OF_ALL_PART = 0.3
 KEPT_US = 4_000_000
 """How long a rule is kept, on average, and how long there is none."""
 PATIENCE_US = 3_000_000
+SENT_AGAIN_US = 70_000_000
+"""How long a request may take effect after it was sent, at most: a broker sends it again for a minute."""
 CALLS = 3_000
 """What its calls are noted under."""
 
@@ -65,6 +68,8 @@ class AclKeeper:
         self._is_based = False
         """Whether those are allowed who are not denied."""
         self._rule: Rule | None = None
+        self._removals: dict[m.CreateAclsRequestAclCreation, int] = {}
+        """When the removal of each entry was last asked for."""
 
     def start(self) -> None:
         """Begin to work."""
@@ -91,6 +96,7 @@ class AclKeeper:
             self._ask(m.CreateAclsRequest((self._rule.entry,)))
         elif self._rule.in_force or self._random.random() < 0.5:
             self._rule.in_force = False
+            self._removals[self._rule.entry] = world.now_us
             self._ask(m.DeleteAclsRequest((_filter(self._rule.entry),)))
         else:
             self._ask(m.CreateAclsRequest((self._rule.entry,)))
@@ -143,7 +149,8 @@ class AclKeeper:
         elif isinstance(request, m.DeleteAclsRequest):
             self._rule = None
         elif self._rule is not None:
-            self._rule.in_force = True
+            removed_us = self._removals.get(self._rule.entry, -SENT_AGAIN_US)
+            self._rule.in_force = self._world.now_us - removed_us >= SENT_AGAIN_US
 
 
 def _entry(

@@ -168,6 +168,15 @@ def test_who_led_last_leads_where_nobody_is_in_sync_or_eligible() -> None:
     )
     (one,) = auditor.partitions.values()
     assert (one.leader, one.led_last, one.is_recovering) == (1, (), True)
+    # An eligible broker stopped uncleanly: it is passed over before its own record comes.
+    take(
+        *CLUSTER,
+        move(isr=(), leader=-1, last_known_elr=(1,), eligible_leader_replicas=(2,)),
+        change(2, 11, fenced=FENCE),
+        move(isr=(1,), leader=1, leader_recovery_state=1, eligible_leader_replicas=()),
+        register(2, 99),
+        change(2, 99, fenced=UNFENCE),
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,10 +242,12 @@ def test_a_move_ends_with_as_many_good_copies_as_there_were(
             ],
         ),
         (
-            "UncleanLeadersAreAllowed",  # broker 1 led last, and broker 2 has everything
+            "UncleanLeadersAreAllowed",  # broker 1 led last; broker 2 has everything, and comes back
             [
                 move(isr=(), leader=-1, last_known_elr=(1,), eligible_leader_replicas=(2,)),
+                change(2, 11, fenced=FENCE),
                 move(isr=(1,), leader=1, leader_recovery_state=1, eligible_leader_replicas=()),
+                change(2, 11, fenced=UNFENCE),
             ],
         ),
         ("BrokerEpochsRise", [register(1, 10, incarnation=b"n" * 16)]),
