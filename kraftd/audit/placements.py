@@ -10,7 +10,7 @@ with an image. It raises `Violation` at the first record that breaks a rule:
   whoever is elected works; it was in the ISR, or eligible outside it, or it has to recover, or it comes into
   the ISR by the record that ends a move: the leader before says that it has everything;
 - whoever has to recover was elected since its topic allows that, or since nobody in sync or eligible was left
-  and it led last (KIP-966): who was eligible until then comes back as another incarnation, or not at all;
+  and it led last (KIP-966): who was until then comes back as another incarnation, or not at all;
 - the record that takes replicas away by a move leaves as many in sync as there were without what the move
   brought, or all of them (KAFKA-15665, KAFKA-19975);
 - a broker that is fenced, starts anew or is unregistered leads nothing when its own record comes, and is in
@@ -111,7 +111,7 @@ class PlacementAuditor:
         self._highest_epochs: dict[NodeId, int] = {}
         """The highest epoch that each broker ever had."""
         self._passed_over: dict[NodeId, str] = {}
-        """Eligible brokers in whose place an unclean leader was elected, and what became of the partition."""
+        """Brokers, in sync or eligible, in whose place an unclean leader was elected, and what became of the partition."""
         self._of_broker: dict[NodeId, set[PartitionKey]] = {}
         """The partitions that each broker is in the ISR of."""
         self._checks: Mapping[type[Any], Callable[[Any, Offset], None]] = {
@@ -204,7 +204,7 @@ class PlacementAuditor:
         elif record.fenced < 0:
             text = self._passed_over.pop(record.broker_id, "")
             if text:
-                raise _broken(offset, "UncleanLeadersAreAllowed", f"{text}; {record.broker_id} was eligible")
+                raise _broken(offset, "UncleanLeadersAreAllowed", f"{text}; {record.broker_id} was left")
             broker.is_fenced = False
         if record.in_controlled_shutdown > 0:
             broker.is_shutting_down = True
@@ -338,10 +338,10 @@ class PlacementAuditor:
             raise _broken(offset, "UncleanLeadersRecover", text)
         if self._is_unclean_allowed(key[0]):
             return
-        if before.isr or before.led_last != (after.leader,):
+        if before.led_last != (after.leader,):
             raise _broken(offset, "UncleanLeadersAreAllowed", text)
-        # Whoever was eligible has stopped uncleanly, which its own record says only after this one.
-        self._passed_over |= dict.fromkeys(before.elr, text)
+        # Whoever was left has stopped uncleanly, which its own record says only after this one.
+        self._passed_over |= dict.fromkeys((*before.isr, *before.elr), text)
 
     def _is_unclean_allowed(self, topic_id: Uuid) -> bool:
         value = self._unclean.get(self._topics[topic_id], self._unclean.get("", "false"))
