@@ -111,7 +111,7 @@ class PlacementAuditor:
         self._highest_epochs: dict[NodeId, int] = {}
         """The highest epoch that each broker ever had."""
         self._passed_over: dict[NodeId, str] = {}
-        """Brokers, in sync or eligible, in whose place an unclean leader was elected, and what became of the partition."""
+        """Brokers, in sync or eligible, in whose place another was elected uncleanly, and of what."""
         self._of_broker: dict[NodeId, set[PartitionKey]] = {}
         """The partitions that each broker is in the ISR of."""
         self._checks: Mapping[type[Any], Callable[[Any, Offset], None]] = {

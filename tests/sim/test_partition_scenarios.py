@@ -360,8 +360,10 @@ def test_a_replica_that_comes_back_has_to_catch_up(four: Story) -> None:
     first, second, third, new = (broker.id for broker in four.brokers)
     topic_id = four.place("t", (first, second, third))
     four.run(4 * S)
+    epoch = four.partition(topic_id).leader_epoch
     assert ask_to_move(four, first, second, new) == 0
     four.until(lambda: not four.partition(topic_id).is_moving)
+    assert four.partition(topic_id).leader_epoch == epoch + 1  # the leader learns that a replica is gone
     four.run(2 * S)
     assert (topic_id, 0) not in four.brokers[2].disk.replicas
     four.world.network.cut(first, third)
