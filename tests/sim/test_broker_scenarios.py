@@ -426,16 +426,18 @@ def test_the_same_process_registers_again_and_stays_what_it_is(story: Story) -> 
     assert (response.error_code, response.broker_epoch) == (0, broker.epoch)
     story.until(lambda: broker.disk.log.image[BROKERS].get(broker.id).rack == "another")  # type: ignore[union-attr]
     assert story.cluster.auditor.brokers[broker.id].is_active
-    # Of another cluster: KAFKA-13528.
+
+
+def test_a_broker_of_another_cluster_is_refused(story: Story) -> None:
+    """KAFKA-13528."""
     foreign = m.BrokerRegistrationRequest(
         broker_id=2_099,
         cluster_id="b3RoZXJjbHVzdGVy",
         incarnation_id=b"f" * 16,
-        listeners=(listener,),
-        features=features,
+        listeners=(m.BrokerRegistrationRequestListener(name="PLAINTEXT", host="m2099", port=9_092),),
         log_dirs=(b"other directory!",),
     )
-    assert story.ask(foreign, broker).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert story.ask(foreign).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
     assert 2_099 not in story.cluster.auditor.brokers
 
 
