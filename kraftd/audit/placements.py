@@ -9,6 +9,10 @@ with an image. It raises `Violation` at the first record that breaks a rule:
 - whoever enters an ISR, or is elected, is registered, unfenced and not shutting down; the directory of
   whoever is elected works; it was in the ISR, or eligible outside it, or it has to recover, or it comes into
   the ISR by the record that ends a move: the leader before says that it has everything;
+- whoever has to recover was elected since its topic allows that, or since nobody in sync or eligible was left
+  and it led last (KIP-966): who was until then comes back as another incarnation, or not at all;
+- the record that takes replicas away by a move leaves as many in sync as there were without what the move
+  brought, or all of them (KAFKA-15665, KAFKA-19975);
 - a broker that is fenced, starts anew or is unregistered leads nothing when its own record comes, and is in
   no ISR but as the last one of a partition without a leader; so is a replica whose directory is lost;
 - a topic's records come after the topic and before its removal, and neither comes twice.
@@ -46,8 +50,9 @@ PartitionKey: TypeAlias = tuple[Uuid, int]
 
 _SAME_LEADER = -2
 _SAME_STATE, _RECOVERING = -1, 1
-_TOPIC = 2
-"""The type of resource of a topic's config."""
+_TOPIC, _BROKER = 2, 4
+"""The types of resource of the configs of a topic, and of brokers."""
+_UNCLEAN = "unclean.leader.election.enable"
 
 _RESERVED_IDS = 100
 """Directory ids below this stand for no directory: unassigned, lost, migrating (KIP-858)."""
@@ -83,6 +88,8 @@ class Partition(msgspec.Struct):
     adding: tuple[NodeId, ...] = ()
     removing: tuple[NodeId, ...] = ()
     """The replicas that a move is adding, and those that go when it ends."""
+    led_last: tuple[NodeId, ...] = ()
+    """Who led before nobody did; empty while somebody does."""
 
     @property
     def is_moving(self) -> bool:
@@ -99,8 +106,12 @@ class PlacementAuditor:
         self._topics: dict[Uuid, str] = {}
         self._names: set[str] = set()
         self._removed: set[Uuid] = set()
+        self._unclean: dict[str, str] = {}
+        """What is set of unclean elections, by topic; of all topics by the empty name."""
         self._highest_epochs: dict[NodeId, int] = {}
         """The highest epoch that each broker ever had."""
+        self._passed_over: dict[NodeId, str] = {}
+        """Brokers, in sync or eligible, in whose place another was elected uncleanly, and of what."""
         self._of_broker: dict[NodeId, set[PartitionKey]] = {}
         """The partitions that each broker is in the ISR of."""
         self._checks: Mapping[type[Any], Callable[[Any, Offset], None]] = {
@@ -157,6 +168,7 @@ class PlacementAuditor:
         else:
             self._check_new_epoch(broker_id, epoch, offset)
             self._check_leads_nothing(broker_id, "is registered anew", offset)
+            self._passed_over.pop(broker_id, None)
         self._highest_epochs[broker_id] = max(epoch, self._highest_epochs.get(broker_id, epoch))
         if record.fenced and (before is None or not before.is_fenced):
             self._check_leads_nothing(broker_id, "is fenced", offset)
@@ -182,6 +194,7 @@ class PlacementAuditor:
         self._in_epoch(record.broker_id, record.broker_epoch, offset)
         self._check_leads_nothing(record.broker_id, "is unregistered", offset)
         del self.brokers[record.broker_id]
+        self._passed_over.pop(record.broker_id, None)
 
     def _change_registration(self, record: BrokerRegistrationChangeRecord, offset: Offset) -> None:
         broker = self._in_epoch(record.broker_id, record.broker_epoch, offset)
@@ -189,6 +202,9 @@ class PlacementAuditor:
             self._check_leads_nothing(record.broker_id, "is fenced", offset)
             broker.is_fenced = True
         elif record.fenced < 0:
+            text = self._passed_over.pop(record.broker_id, "")
+            if text:
+                raise _broken(offset, "UncleanLeadersAreAllowed", f"{text}; {record.broker_id} was left")
             broker.is_fenced = False
         if record.in_controlled_shutdown > 0:
             broker.is_shutting_down = True
@@ -235,6 +251,7 @@ class PlacementAuditor:
             text = f"topic {record.topic_id.hex()} is removed and was not there"
             raise _broken(offset, "TopicsComeOnce", text)
         self._names.discard(name)
+        self._unclean.pop(name, None)
         self._removed.add(record.topic_id)
         for key in [key for key in self.partitions if key[0] == record.topic_id]:
             self._move(key, self.partitions.pop(key).isr, ())
@@ -244,6 +261,12 @@ class PlacementAuditor:
         if is_gone and record.value is not None:
             text = f"{record.name} is set on {record.resource_name}, which is no topic"
             raise _broken(offset, "ConfigsHaveTheirTopic", text)
+        is_of_all = record.resource_type == _BROKER and not record.resource_name
+        if record.name == _UNCLEAN and (is_of_all or record.resource_type == _TOPIC):
+            if record.value is None:
+                self._unclean.pop(record.resource_name, None)
+            else:
+                self._unclean[record.resource_name] = record.value
 
     # -- partitions
 
@@ -271,6 +294,7 @@ class PlacementAuditor:
         if after.leader not in (before.leader, NO_NODE):
             self._check_who_is_elected(key, after, offset)
             self._check_was_in_sync(key, before, after, offset)
+        self._check_copies(key, before, after, offset)
         self.partitions[key] = after
         self._move(key, before.isr, after.isr)
 
@@ -307,17 +331,36 @@ class PlacementAuditor:
         self, key: PartitionKey, before: Partition, after: Partition, offset: Offset
     ) -> None:
         was_in_sync = after.leader in before.isr or after.leader in before.elr
-        if after.leader != NO_NODE and not (
-            was_in_sync or _has_arrived(before, after) or after.is_recovering
-        ):
-            text = f"broker {after.leader} comes to lead {_name_of(key)}, which was {before}"
+        if was_in_sync or _has_arrived(before, after):
+            return
+        text = f"broker {after.leader} comes to lead {_name_of(key)}, which was {before}"
+        if not after.is_recovering:
             raise _broken(offset, "UncleanLeadersRecover", text)
+        if self._is_unclean_allowed(key[0]):
+            return
+        if before.led_last != (after.leader,):
+            raise _broken(offset, "UncleanLeadersAreAllowed", text)
+        # Whoever was left has stopped uncleanly, which its own record says only after this one.
+        self._passed_over |= dict.fromkeys((*before.isr, *before.elr), text)
+
+    def _is_unclean_allowed(self, topic_id: Uuid) -> bool:
+        value = self._unclean.get(self._topics[topic_id], self._unclean.get("", "false"))
+        return value.strip().lower() == "true"
+
+    def _check_copies(self, key: PartitionKey, before: Partition, after: Partition, offset: Offset) -> None:
+        if before.replicas == after.replicas or set(before.replicas) <= set(after.replicas):
+            return
+        had = len(set(before.isr).difference(before.adding))
+        is_unclean = after.is_recovering and after.leader != before.leader
+        if len(after.isr) < min(had, len(after.replicas)) and not is_unclean:
+            text = f"{_name_of(key)} was {before} and becomes {after}"
+            raise _broken(offset, "MovesKeepCopies", text)
 
     def _clear_elr(self, record: ClearElrRecord, offset: Offset) -> None:
         del offset
         for key, partition in self.partitions.items():
-            if partition.elr and record.topic_name in ("", self._topics[key[0]]):
-                partition.elr = ()
+            if (partition.elr or partition.led_last) and record.topic_name in ("", self._topics[key[0]]):
+                partition.elr = partition.led_last = ()
                 partition.epoch += 1
 
     def _could_lead(self, partition: Partition) -> bool:
@@ -346,6 +389,7 @@ def _partition_of(record: PartitionRecord) -> Partition:
         record.leader_recovery_state == _RECOVERING,
         record.adding_replicas,
         record.removing_replicas,
+        record.last_known_elr or (),
     )
 
 
@@ -364,6 +408,7 @@ def _after(before: Partition, change: PartitionChangeRecord) -> Partition:
         _is_recovering(before, change.leader_recovery_state),
         before.adding if change.adding_replicas is None else change.adding_replicas,
         before.removing if change.removing_replicas is None else change.removing_replicas,
+        before.led_last if change.last_known_elr is None else change.last_known_elr,
     )
 
 

@@ -5,8 +5,8 @@ One row a bug that somebody had: its scenario's name, where it was reported, whe
 yet because kraftd does not have the part that it was in (`waits`), or cannot have the bug (`never`). A row
 without any of them is an error, and so is a name that does not exist.
 
-Elections, the log and the snapshots of KRaft are complete; of the other parts, and of other quorums, the
-starred rows are here, and some more.
+Elections, the log, the snapshots and the controller of KRaft are complete; of the other parts, and of other
+quorums, the starred rows are here, and some more.
 """
 
 from typing import NamedTuple
@@ -39,6 +39,16 @@ def row(tag: str, source: str, *mutants: str, **known: object) -> Row:
 def star(tag: str, source: str, *mutants: str, **known: object) -> Row:
     """A row that must have a mutant."""
     return Row(tag, source, True, mutants, **known)  # type: ignore[arg-type]
+
+
+def brokers(*names: str) -> tuple[str, ...]:
+    """Stories of a small cluster with brokers."""
+    return tuple(f"tests/sim/test_broker_scenarios.py::test_{name}" for name in names)
+
+
+def partitions(*names: str) -> tuple[str, ...]:
+    """Stories of the messages of its partitions."""
+    return tuple(f"tests/sim/test_partition_scenarios.py::test_{name}" for name in names)
 
 
 ELECTIONS = (
@@ -130,6 +140,124 @@ SNAPSHOTS = (
     row("bootstrap-format", "KAFKA-14183", "bootstrap-format"),
 )
 
+CONTROLLER = (
+    row(
+        "replay-fault-fatal",
+        "KAFKA-14275",
+        "replay-fault-fatal",
+        tests=brokers("a_record_that_cannot_be_applied_ends_the_node"),
+    ),
+    row("log-line-throws", "KAFKA-14259", tests=brokers("a_name_that_no_line_can_be_made_of_ends_nothing")),
+    row("revert-fuzz", "KAFKA-14035", tests=partitions("what_a_deposed_leader_appended_is_undone")),
+    star(
+        "poison-request",
+        "KAFKA-14204",
+        "poison-request",
+        tests=brokers("a_poisonous_request_costs_itself_only"),
+    ),
+    star(
+        "mass-expiry",
+        "KAFKA-13173",
+        "mass-expiry",
+        tests=brokers("many_sessions_that_end_at_once_are_worked_off_one_by_one"),
+    ),
+    star(
+        "die-during-failover",
+        "KAFKA-18138",
+        "die-during-failover",
+        tests=brokers("who_dies_during_a_failover_is_fenced"),
+    ),
+    star(
+        "fenced-in-isr",
+        "KAFKA-13916",
+        "fenced-in-isr",
+        "stopping-in-isr",
+        "elected-while-it-goes",
+        tests=brokers("a_fenced_or_stopping_replica_enters_no_isr")
+        + partitions("who_shuts_down_enters_no_isr_and_holds_nobody_up"),
+    ),
+    star(
+        "reboot-isr-race",
+        "KAFKA-14617",
+        "reboot-isr-race",
+        "stale-leader-proposes",
+        "epochs-of-members-unread",
+        tests=partitions("a_reboot_without_the_tail_is_another_start"),
+    ),
+    row("zombie-controller", "KAFKA-14154", tests=brokers("a_controller_that_is_behind_does_not_judge")),
+    row(
+        "partition-epoch", "KAFKA-12367", tests=brokers("an_older_proposal_is_refused_and_a_newer_one_taken")
+    ),
+    row(
+        "shutdown-treadmill",
+        "KAFKA-14292",
+        "shutdown-treadmill",
+        "stops-before-anybody-knows",
+        tests=brokers("a_shutdown_ends_while_the_log_goes_on"),
+    ),
+    star(
+        "last-replica-standing",
+        "KAFKA-15583",
+        "last-replica-standing",
+        "nobody-is-eligible",
+        tests=partitions("the_last_replica_standing_takes_nothing_along"),
+    ),
+    row(
+        "false-clean-marker",
+        "KAFKA-18106",
+        "false-clean-marker",
+        "eligible-without-its-tail",
+        tests=partitions("who_was_killed_while_it_stopped_is_not_trusted"),
+    ),
+    star(
+        "elect-fenced-lkl",
+        "KAFKA-19522",
+        "elect-fenced-lkl",
+        "registered-unfenced",
+        tests=partitions("the_last_known_leader_leads_once_it_is_unfenced"),
+    ),
+    row(
+        "reassign-two-sided",
+        "KAFKA-15665",
+        "reassign-two-sided",
+        "reassign-held-up",
+        "moved-before-it-arrived",
+        tests=partitions("a_sick_replica_does_not_hold_a_move_up", "a_move_to_fewer_waits_for_all_that_stay"),
+    ),
+    row(
+        "reregister-same-incarnation",
+        "KAFKA-16952",
+        "reregister-same-incarnation",
+        "registers-again-and-is-fenced",
+        tests=brokers("the_same_process_registers_again_and_stays_what_it_is"),
+    ),
+    row(
+        "create-delete-delta", "KAFKA-19383", tests=brokers("a_topic_that_came_and_went_unseen_is_not_there")
+    ),
+    row("partial-create", "KAFKA-14612", tests=brokers("a_topic_that_fails_leaves_no_configs")),
+    row(
+        "read-uncommitted",
+        "KAFKA-14857",
+        "apply-uncommitted",
+        "read-of-the-uncommitted",
+        tests=brokers("what_is_not_committed_is_neither_published_nor_told"),
+    ),
+    row(
+        "hw-shutting-down",
+        "KAFKA-15021",
+        "epoch-of-every-shrink",
+        "stops-and-stays-in-sync",
+        tests=partitions("who_shuts_down_enters_no_isr_and_holds_nobody_up"),
+    ),
+    row("deadline", "KAFKA-12778", "no-deadline", tests=brokers("a_request_ends_by_its_deadline")),
+    row(
+        "foreign-broker",
+        "KAFKA-13528",
+        "foreign-broker",
+        tests=brokers("a_broker_of_another_cluster_is_refused"),
+    ),
+)
+
 KRAFT_ELSEWHERE = (
     row("slow-link-snapshot", "KAFKA-19541", "slow-link-snapshot"),
     star("remove-active", "KAFKA-17608", waits=VOTERS),
@@ -141,16 +269,6 @@ KRAFT_ELSEWHERE = (
     star("busy-loop", "KAFKA-17751", "busy-loop"),
     star("busy-loop-observer", "KAFKA-19605", "busy-loop-observer"),
     star("foreign-cluster", "KAFKA-12440", "foreign-cluster"),
-    row("deadline", "KAFKA-12778", "no-deadline"),
-    row("replay-fault-fatal", "KAFKA-14275", "replay-fault-fatal"),
-    star("poison-request", "KAFKA-14204", "poison-request"),
-    row("read-uncommitted", "KAFKA-14857", "apply-uncommitted", "read-of-the-uncommitted"),
-    star("mass-expiry", "KAFKA-13173", "mass-expiry"),
-    star("die-during-failover", "KAFKA-18138", "die-during-failover"),
-    star("fenced-in-isr", "KAFKA-13916", "fenced-in-isr", "stopping-in-isr"),
-    star("reboot-isr-race", "KAFKA-14617", "reboot-isr-race", "stale-leader-proposes"),
-    star("last-replica-standing", "KAFKA-15583", "last-replica-standing"),
-    star("elect-fenced-lkl", "KAFKA-19522", "elect-fenced-lkl"),
     star("stale-divergence", "KAFKA-18991", "stale-divergence"),
     star("hw-then-truncate", "KAFKA-14704", "hw-then-truncate"),
     star("fast-failover-chain", "KAFKA-6361", "fast-failover-chain"),
@@ -198,7 +316,7 @@ OTHER_QUORUMS = (
     star("state-replace-window", "ClickHouse 111454", "state-replace-window"),
 )
 
-COMPLETE = (ELECTIONS, LOG, SNAPSHOTS)
+COMPLETE = (ELECTIONS, LOG, SNAPSHOTS, CONTROLLER)
 """The parts of KRaft's history of which every row is here."""
 
-ROWS = (*ELECTIONS, *LOG, *SNAPSHOTS, *KRAFT_ELSEWHERE, *OTHER_QUORUMS)
+ROWS = (*ELECTIONS, *LOG, *SNAPSHOTS, *CONTROLLER, *KRAFT_ELSEWHERE, *OTHER_QUORUMS)

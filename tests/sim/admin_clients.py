@@ -5,6 +5,9 @@ connected to forwards each in an Envelope. A broker makes a topic by itself, too
 for `__consumer_offsets`. What was acknowledged is remembered: at the end of the seed it must be there, and
 what was refused for good must not.
 
+Where there is an authorizer, each has a principal of its own, and what is denied to it must not be done
+(`acl_keeper`).
+
 A request whose outcome nobody knows may have been done once, and not later than its deadline at the broker.
 
 Not here: how a broker forwards (`broker_process`), and when topics are judged (`brokers`).
@@ -17,17 +20,21 @@ import msgspec
 
 from kraftd.audit.invariant import Violation
 from kraftd.errors import ErrorCode
+from kraftd.metadata.acl_kinds import AclOperation
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol import messages as m
 from kraftd.protocol.kafka_codec import KAFKA
-from kraftd.protocol.principal import Principal
+from kraftd.protocol.principal import ANONYMOUS, Principal
 from tests.principals import encode_principal
 
 if TYPE_CHECKING:
+    from tests.sim.acl_keeper import Rule
     from tests.sim.world import World
 
 CREATE, DELETE, GROW = "create", "delete", "grow"
+ALLOWED_BY = {CREATE: AclOperation.CREATE, DELETE: AclOperation.DELETE, GROW: AclOperation.ALTER}
+"""Which right each request needs."""
 TOPICS_MAX = 12
 """Of one client, at a time."""
 PARTITIONS = (1, 2, 3, 6, 12)
@@ -45,6 +52,7 @@ EXPECTED = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         36,  # TOPIC_ALREADY_EXISTS
         37,  # INVALID_PARTITIONS
         38,  # INVALID_REPLICATION_FACTOR
@@ -80,6 +88,7 @@ class AdminClient:
         self._random = random.random
         self._choice = random.choice
         self.topics: dict[str, Known] = {}
+        self._principal = principal_of(number)
         self._made = 0
         self._asked = 0
         """Requests so far: an answer to an older one comes too late."""
@@ -108,16 +117,20 @@ class AdminClient:
         asked = self._asked
         inner = self._random() >= BARE_PART or kind != CREATE
         topic.in_doubt += 1
+        keeper = world.brokers.acl_keeper
+        denial = keeper.denial(self._principal, kind) if inner and keeper is not None else None
 
         def done(response: Any) -> None:
             if asked == self._asked:
-                self._done(kind, topic, request, opened(world, response, request) if inner else response)
+                told = opened(world, response, request) if inner else response
+                self._done(kind, topic, told, denial)
 
         def failed() -> None:
             if asked == self._asked:
-                self._done(kind, topic, request, None)
+                self._done(kind, topic, None, None)
 
-        sent = enveloped(request, asked) if inner else request
+        who = ANONYMOUS if keeper is None else Principal("User", f"admin-{self.number}")
+        sent = enveloped(request, asked, who) if inner else request
         world.count("call", 1_000 + self.number)
         if not broker.forward(sent, done, failed):
             topic.in_doubt -= 1
@@ -170,12 +183,17 @@ class AdminClient:
 
     # -- what it is told
 
-    def _done(self, kind: str, topic: Known, request: Any, response: Any) -> None:
+    def _done(self, kind: str, topic: Known, response: Any, denial: "Rule | None") -> None:
         world = self._world
         error = _error_of(response)
         world.statistics[f"{kind} {'unknown' if error is None else error}"] += 1
         if error is not None and error not in EXPECTED:
             raise Violation(f"AdminRequestsAreServed: {kind} of {topic.name} ends with error {error}")
+        if denial is not None and denial.in_force:
+            world.statistics[f"denied {'unknown' if error is None else error}"] += 1
+            if error == ErrorCode.NONE:
+                text = f"{self._principal} is told that {kind} of {topic.name} is done"
+                raise Violation(f"DenyRulesAreKept: {text}, against {denial.entry}")
         if error is None or error == ErrorCode.REQUEST_TIMED_OUT:
             topic.is_there = None
         else:
@@ -220,12 +238,17 @@ def _delete(name: str) -> m.DeleteTopicsRequest:
     )
 
 
-def enveloped(request: Any, number: int) -> m.EnvelopeRequest:
+def principal_of(number: int) -> str:
+    """Who an admin client is where there is an authorizer."""
+    return f"User:admin-{number}"
+
+
+def enveloped(request: Any, number: int, principal: Principal = ANONYMOUS) -> m.EnvelopeRequest:
     """A client's request, as a broker forwards it."""
     frame = b"".join(KAFKA.encode_request(request.MAX_VERSION, number, "admin", request))
     return m.EnvelopeRequest(
         request_data=frame[4:],
-        request_principal=encode_principal(Principal("User", "ANONYMOUS")),
+        request_principal=encode_principal(principal),
         client_host_address=b"\x7f\0\0\x01",
     )
 

@@ -175,7 +175,8 @@ class SimBroker:
             if self.is_up:
                 self.disk.clean_epoch = -1
                 self._end(down_us)
-                self.disk.data.lose_tail(self.draw)
+            self.disk.data.lose_tail(self.draw)
+            self.world.brokers.lost_tail(self)
             self.is_on = False
             self.world.network.power_off(self.id)
 
@@ -235,6 +236,7 @@ class SimBroker:
             self.disk.failed = set()
         else:
             self.world.brokers.acknowledged.replaced(self.id, self.disk.replace_failed(self.random.randbytes))
+            self.world.brokers.lost_tail(self)
 
     def _end(self, down_us: int | None) -> None:
         assert self.loop is not None
@@ -506,6 +508,7 @@ class SimBroker:
         self.world.statistics["broker stopped in order"] += 1
         self.world.tell(self.id, "broker_stopped")
         self.disk.clean_epoch = self.epoch
+        self.disk.data.flush()
         self._end(self._down_us)
         self.world.network.process_died(self.id)
 

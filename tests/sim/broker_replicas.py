@@ -34,6 +34,7 @@ from kraftd.types import NodeId, Uuid
 if TYPE_CHECKING:
     from tests.sim.broker_process import SimBroker
 
+CUT = "a replica was cut"
 MIN_ISR = "min.insync.replicas"
 BELIEVED_GONE_US = 3_000_000
 """How long a follower may not fetch before it is out of sync (Kafka's `replica.lag.time.max.ms`, shorter)."""
@@ -72,9 +73,11 @@ class Led(msgspec.Struct):
     """The ISR that may be by now, while that is pending."""
     min_isr: int = 1
     joins_at: int = 0
-    """How many messages a follower must have to be in sync: all of before this leader epoch, and all that is
-    acknowledged.
+    """How many messages a follower must have to be in sync: all of before this leader epoch, and all below
+    the high watermark.
     """
+    high_watermark: int = 0
+    """How many messages are acknowledged."""
 
 
 class Replicas:
@@ -130,7 +133,9 @@ class Replicas:
         if led is None or led.leader_epoch != partition.leader_epoch:
             self.led[key] = led = _led(partition, self._broker.world.now_us)
             led.min_isr = self._min_isr(key, partition)
-            led.joins_at = len(self._broker.disk.data.of(key))
+            data = self._broker.disk.data
+            led.joins_at = len(data.of(key))
+            led.high_watermark = data.high_watermarks.get(key, (0, 0))[0]
             self._broker.world.brokers.acknowledged.led(
                 key,
                 self._broker.id,
@@ -230,6 +235,9 @@ class Replicas:
         for member in {*led.isr, *led.proposed} - {broker.id}:
             known = led.followers.get(member)
             end = min(end, known.end if known is not None else 0)
+        if end > led.high_watermark:
+            led.high_watermark = end
+            broker.disk.data.learn(key, end, led.leader_epoch)
         led.joins_at = max(led.joins_at, end)
         broker.world.brokers.acknowledged.promise(key, broker.disk.data, end, led.leader_epoch)
 
@@ -253,8 +261,13 @@ class Replicas:
             led.followers[follower.id] = known = Follower(now_us, 1, follower.epoch)
         else:
             known.fetched_us, known.fetches = now_us, known.fetches + 1
-        follower.disk.data.copy(key, self._broker.disk.data)
-        known.end = len(follower.disk.data.of(key))
+        data = follower.disk.data
+        kept = data.copy(key, self._broker.disk.data)
+        if kept is not None:
+            self._broker.world.brokers.acknowledged.cut(key, follower.id, data, kept)
+            self._broker.world.statistics[CUT] += 1
+        data.learn(key, led.high_watermark, leader_epoch)
+        known.end = len(data.of(key))
 
     # -- proposals
 

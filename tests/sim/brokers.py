@@ -33,15 +33,18 @@ from kraftd.records.messages import (
     PartitionRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    TopicRecord,
     UnregisterBrokerRecord,
 )
-from kraftd.types import NodeId, Offset
+from kraftd.types import NodeId, Offset, Uuid
+from tests.sim.acl_keeper import AclKeeper
 from tests.sim.admin_clients import AdminClient
 from tests.sim.broker_data import Acknowledged
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import State
 from tests.sim.electors import Elector
 from tests.sim.mover import Mover
+from tests.sim.partition_judge import LOOK_US, PartitionJudge
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -52,6 +55,8 @@ FIRST_BROKER = 2_001
 TICK_US = 400_000
 """How often brokers replicate."""
 S = 1_000_000
+AUTHORIZED_PART = 0.35
+"""How many seeds have an authorizer."""
 GOES_AND_COMES = "a broker fenced and unfenced again"
 
 
@@ -79,6 +84,8 @@ class BrokerShape(msgspec.Struct):
     """How often leaders are looked for where there is none."""
     movers: int
     """Operators who move replicas."""
+    authorized: bool
+    """Whether an authorizer says what admin clients may do."""
 
 
 def draw_broker_shape(random: Random) -> BrokerShape:
@@ -98,6 +105,7 @@ def draw_broker_shape(random: Random) -> BrokerShape:
         rebalance_s=random.choice((0, 1, 2, 5)),
         unclean_ms=random.choice((1_000, 3_000, 20_000)),
         movers=random.choice((0, 1)),
+        authorized=random.random() < AUTHORIZED_PART,
     )
 
 
@@ -120,8 +128,10 @@ class BrokerCluster:
             setattr(self.shape, field, value)
         self.auditor = PlacementAuditor()
         self.acknowledged = Acknowledged()
+        self.partition_judge = PartitionJudge(world, self.auditor, self.acknowledged)
         self.brokers: dict[NodeId, SimBroker] = {}
         self.admins: list[AdminClient] = []
+        self.acl_keeper: AclKeeper | None = None
         self.movers: list[Mover] = []
         self.fencings: Counter[NodeId] = Counter()
         """How often each broker was fenced."""
@@ -149,6 +159,8 @@ class BrokerCluster:
             AdminClient(number, world, world.derive(f"admin {number}"))
             for number in range(1, self.shape.admins + 1)
         ]
+        if self.shape.authorized and self.admins:
+            self.acl_keeper = AclKeeper(world, world.derive("acl keeper"))
         self.movers = [Mover(world, world.derive(f"mover {number}")) for number in range(self.shape.movers)]
 
     def start(self) -> None:
@@ -163,6 +175,13 @@ class BrokerCluster:
             Elector(world, world.derive("elector")).start()
         for mover in self.movers:
             mover.start()
+        if self.acl_keeper is not None:
+            self.acl_keeper.start()
+        world.at(LOOK_US, self._look)
+
+    def _look(self) -> None:
+        self.partition_judge.look()
+        self._world.at(LOOK_US, self._look)
 
     def _tick(self, broker: SimBroker) -> None:
         broker.tick()
@@ -215,6 +234,7 @@ class BrokerCluster:
             return
         self._next_offset = batch.end_offset
         touched: list[PartitionKey] = []
+        removed: list[Uuid] = []
         for number, value in enumerate(batch.records):
             record = decode_record(value)
             if isinstance(record, PartitionRecord | PartitionChangeRecord):
@@ -226,6 +246,10 @@ class BrokerCluster:
             else:
                 self.auditor.on_record(record, batch.base_offset + number)
                 self._note_broker(record)
+                if isinstance(record, RemoveTopicRecord):
+                    removed.append(record.topic_id)
+        if removed:
+            self.partition_judge.removed(removed, image)
         self._hashes[batch.end_offset] = image.hash()
         found = [image[TOPICS].partition(*key) for key in touched if key in self.auditor.partitions]
         for complaint in self.auditor.disagreements([one for one in found if one is not None]):
@@ -239,6 +263,7 @@ class BrokerCluster:
             raise _not_committed(key, told[0], f"{state} at {offset}, of which {told[1]} were committed")
         if before is None:
             return
+        self.partition_judge.changed(key, before, one, self.brokers)
         if before.leader == one.leader:
             self.acknowledged.in_sync(key, set(one.isr) - set(before.isr), one.leader)
         else:
@@ -252,6 +277,8 @@ class BrokerCluster:
             case UnregisterBrokerRecord():
                 statistics["broker unregistered"] += 1
                 self.unregistered.add((record.broker_id, record.broker_epoch))
+            case TopicRecord():
+                self.partition_judge.names[record.topic_id] = record.name
             case RemoveTopicRecord():
                 self.acknowledged.forget_topic(record.topic_id)
             case BrokerRegistrationChangeRecord():
@@ -264,6 +291,10 @@ class BrokerCluster:
                 statistics["broker lost a directory"] += bool(record.log_dirs)
 
     # -- what brokers are told
+
+    def lost_tail(self, broker: SimBroker) -> None:
+        """A broker's disk lost what was not flushed, or was replaced."""
+        self.partition_judge.lost_tail(broker.id, self._newest.get(broker.id, (-1, 0))[0])
 
     def registered(self, broker: SimBroker) -> None:
         """A process was given an epoch.
@@ -392,6 +423,7 @@ class BrokerCluster:
             complaint = admin.complaint(newest.disk.log.image)
             if complaint is not None:
                 raise Violation(f"TopicsAreAsAcknowledged: {complaint}")
+        self.partition_judge.expect_gone(up)
 
 
 def _not_committed(key: PartitionKey, state: State, committed: object) -> Violation:

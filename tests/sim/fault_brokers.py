@@ -58,14 +58,14 @@ class BrokerRestartedAtOnce(Fault):
 
 
 class BrokerLosesPower(Fault):
-    """A broker's machine goes off without a word."""
+    """A broker's machine goes off without a word, with its process running or not."""
 
     name = "broker without power"
     mean_s = 15
     on_part = ON_PART
 
     def apply(self, world: "World") -> bool:
-        broker = any_broker(world)
+        broker = any_broker(world, lambda broker: broker.is_on)
         if broker is None:
             return False
         broker.cut_power(down_us=down_us(world))

@@ -54,6 +54,7 @@ from kraftd.runtime.snapshot_loader import SnapshotRestore
 from kraftd.storage import DamagedReadError, LogConfig, NodeDirectory, StorageFailure, format_directory
 from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import Election, Epoch, NodeId, Now, Offset, OffsetAndEpoch, Uuid
+from tests.sim.acl_keeper import AUTHORIZER
 from tests.sim.durable import DurableLog
 from tests.sim.filesystem import Faults, SimFileSystem
 from tests.sim.ledger import digest_of
@@ -437,6 +438,7 @@ class SimNode:
                 auto_leader_rebalance=world.brokers.shape.rebalance_s > 0,
                 leader_imbalance_check_interval_seconds=world.brokers.shape.rebalance_s,
                 unclean_leader_election_interval_ms=world.brokers.shape.unclean_ms,
+                authorizer=AUTHORIZER if world.options.brokers and world.brokers.shape.authorized else None,
             ),
         )
 

@@ -294,6 +294,72 @@ def test_a_follower_cuts_what_its_leader_does_not_have() -> None:
     assert leader.of(KEY) == follower.of(KEY) == [(0, 0), (0, 1), (1, 2), (1, 3)]
 
 
+def data_of(*epochs: int) -> Data:
+    data = Data()
+    for epoch in epochs:
+        data.write(KEY, epoch)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("leader", "follower", "kept"),
+    [
+        ((1, 1, 2), (1, 1), None),
+        ((1, 1), (1, 1), None),
+        ((1, 1), (1, 1, 1), 2),
+        ((1, 1, 3), (1, 1, 1, 2, 2), 2),
+        ((1, 3, 3), (1, 1, 2), 1),  # epoch after epoch: first 2, then the end of 1
+        ((), (1,), 0),
+        ((3, 3), (1, 2), 0),
+    ],
+)
+def test_a_follower_cuts_epoch_by_epoch(
+    leader: tuple[int, ...], follower: tuple[int, ...], kept: int | None
+) -> None:
+    """KIP-101: each time the leader tells where an epoch ends, of which it has messages."""
+    mine, theirs = data_of(*follower), data_of(*leader)
+    assert mine.copy(KEY, theirs) == kept
+    assert mine.of(KEY) == theirs.of(KEY)
+
+
+def test_a_power_failure_takes_what_came_after_the_last_stop_in_order() -> None:
+    data = data_of(1, 1, 1)
+    data.flush()
+    data.lose_tail(lambda: 0.9)
+    assert len(data.of(KEY)) == 3
+    data.write(KEY, 2)
+    data.learn(KEY, 4, 2)
+    data.lose_tail(lambda: 0.9)
+    assert (len(data.of(KEY)), data.high_watermarks[KEY]) == (3, (3, 2))
+    data.copy(KEY, data_of(1))
+    data.write(KEY, 3)
+    data.lose_tail(lambda: 0.9)
+    assert len(data.of(KEY)) == 1
+
+
+def test_nothing_below_the_high_watermark_is_cut_but_after_an_unclean_election() -> None:
+    leader, follower, acknowledged = replicated(3)
+    follower.learn(KEY, 3, 0)
+    acknowledged.cut(KEY, 8, follower, 3)
+    with pytest.raises(Violation, match="NothingBelowTheHighWatermarkIsCut"):
+        acknowledged.cut(KEY, 8, follower, 2)
+    acknowledged.led(KEY, 9, data_of(0), 1, is_clean=False)
+    acknowledged.cut(KEY, 8, follower, 2)
+    follower.learn(KEY, 3, 1)
+    with pytest.raises(Violation, match="NothingBelowTheHighWatermarkIsCut"):
+        acknowledged.cut(KEY, 8, follower, 2)
+    assert len(leader.of(KEY)) == 3
+
+
+@pytest.mark.parametrize(("kept", "epoch", "lacking"), [(3, 0, 0), (1, 0, 2), (0, 0, 3), (1, -1, 0)])
+def test_how_much_is_lacking_of_what_was_acknowledged_by_an_epoch(
+    kept: int, epoch: int, lacking: int
+) -> None:
+    _, follower, acknowledged = replicated(3)
+    del follower.of(KEY)[kept:]
+    assert acknowledged.lacks(KEY, follower, epoch) == lacking
+
+
 def test_a_leader_without_what_was_acknowledged_is_noticed_unless_it_has_to_recover() -> None:
     _, follower, acknowledged = replicated(3)
     acknowledged.led(KEY, 8, follower, 1, is_clean=True)

@@ -20,6 +20,7 @@ from tests.sabotage.corpus.listings import LISTINGS
 from tests.sabotage.corpus.log_front import LOG_FRONT
 from tests.sabotage.corpus.observing import OBSERVING
 from tests.sabotage.corpus.overlooked import OVERLOOKED
+from tests.sabotage.corpus.partition_logs import PARTITION_LOGS
 from tests.sabotage.corpus.partitions import PARTITIONS
 from tests.sabotage.corpus.processes import PROCESSES
 from tests.sabotage.corpus.promises import PROMISES
@@ -55,6 +56,7 @@ MUTANTS = (
     *KAFKA_WIRE,
     *TOPICS,
     *PARTITIONS,
+    *PARTITION_LOGS,
     *FEATURE_LEVELS,
     *ELECTING,
     *REASSIGNMENT,

@@ -2,7 +2,6 @@
 
 import pytest
 
-from kraftd.audit.invariant import Violation
 from kraftd.audit.placements import PlacementAuditor
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
@@ -17,6 +16,7 @@ from kraftd.records.messages import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from tests.firing import fires
 
 TOPIC, OTHER_TOPIC = bytes(15) + b"T", bytes(15) + b"U"
 GOOD, BAD = b"good" * 4, b"bad!" * 4
@@ -67,6 +67,16 @@ BROKERS = [
 ]
 """Three brokers, of which the third is fenced."""
 CLUSTER = [*BROKERS, TopicRecord(name="t", topic_id=TOPIC), partition()]
+MOVE = {"adding_replicas": (3,), "removing_replicas": (2,), "isr": (1, 2, 3)}
+MOVED = {"adding_replicas": (), "removing_replicas": (), "replicas": (1, 3), "directories": (GOOD, BAD)}
+
+
+def unclean(value: str | None, *, topic: str = "t") -> ConfigRecord:
+    """Whether a topic may elect uncleanly, or all topics."""
+    kind = 2 if topic else 4
+    return ConfigRecord(
+        resource_type=kind, resource_name=topic, name="unclean.leader.election.enable", value=value
+    )
 
 
 def take(*records: AnyRecord) -> PlacementAuditor:
@@ -140,7 +150,8 @@ def test_the_eligible_take_over_from_an_empty_isr() -> None:
 
 
 def test_who_was_not_in_sync_has_to_recover() -> None:
-    auditor = take(*CLUSTER, change(3, 12, fenced=UNFENCE), move(leader=3, isr=(3,), leader_recovery_state=1))
+    lossy = move(leader=3, isr=(3,), leader_recovery_state=1)
+    auditor = take(*CLUSTER, unclean("TRUE"), change(3, 12, fenced=UNFENCE), lossy)
     (one,) = auditor.partitions.values()
     assert one.is_recovering
     auditor.on_record(move(leader_recovery_state=0), 200)
@@ -148,9 +159,97 @@ def test_who_was_not_in_sync_has_to_recover() -> None:
     assert not one.is_recovering
 
 
+def test_who_led_last_leads_where_nobody_is_in_sync_or_eligible() -> None:
+    """KIP-966: both that were in sync stopped uncleanly, the leader last."""
+    auditor = take(
+        *CLUSTER,
+        move(isr=(), leader=-1, last_known_elr=(1,)),
+        move(isr=(1,), leader=1, leader_recovery_state=1, last_known_elr=()),
+    )
+    (one,) = auditor.partitions.values()
+    assert (one.leader, one.led_last, one.is_recovering) == (1, (), True)
+    # An eligible broker stopped uncleanly: it is passed over before its own record comes.
+    take(
+        *CLUSTER,
+        move(isr=(), leader=-1, last_known_elr=(1,), eligible_leader_replicas=(2,)),
+        change(2, 11, fenced=FENCE),
+        move(isr=(1,), leader=1, leader_recovery_state=1, eligible_leader_replicas=()),
+        register(2, 99),
+        change(2, 99, fenced=UNFENCE),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((1, 2, 3), (1, 3)),
+        ((1, 3), (1, 3)),  # replica 2 was sick before: nothing is lost by its going
+        ((2, 3), (3,)),  # replica 1 is sick, and one good copy is what there was without the new one
+    ],
+)
+def test_a_move_ends_with_as_many_good_copies_as_there_were(
+    before: tuple[int, ...], after: tuple[int, ...]
+) -> None:
+    leader = {} if 1 in before else {"leader": 2}
+    take(
+        *CLUSTER,
+        change(3, 12, fenced=UNFENCE),
+        move(**MOVE | {"isr": before} | leader),
+        move(**MOVED, isr=after, leader=after[0]),
+    )
+
+
 @pytest.mark.parametrize(
     ("rule", "records"),
     [
+        ("MovesKeepCopies", [change(3, 12, fenced=UNFENCE), move(**MOVE), move(**MOVED, isr=(1,))]),
+        (
+            "MovesKeepCopies",  # to one replica fewer, and one that stays is sick
+            [
+                change(3, 12, fenced=UNFENCE),
+                move(removing_replicas=(2,)),
+                move(removing_replicas=(), replicas=(1, 3), directories=(GOOD, BAD), isr=(1,)),
+            ],
+        ),
+        (
+            "UncleanLeadersAreAllowed",
+            [change(3, 12, fenced=UNFENCE), move(leader=3, isr=(3,), leader_recovery_state=1)],
+        ),
+        (
+            "UncleanLeadersAreAllowed",  # the topic forbids what all topics may
+            [
+                unclean("true", topic=""),
+                unclean("false"),
+                change(3, 12, fenced=UNFENCE),
+                move(leader=3, isr=(3,), leader_recovery_state=1),
+            ],
+        ),
+        (
+            "UncleanLeadersAreAllowed",
+            [
+                unclean("true"),
+                unclean(None),
+                change(3, 12, fenced=UNFENCE),
+                move(leader=3, isr=(3,), leader_recovery_state=1),
+            ],
+        ),
+        (
+            "UncleanLeadersAreAllowed",  # broker 3 did not lead last
+            [
+                change(3, 12, fenced=UNFENCE),
+                move(isr=(), leader=-1, last_known_elr=(1,)),
+                move(isr=(3,), leader=3, leader_recovery_state=1),
+            ],
+        ),
+        (
+            "UncleanLeadersAreAllowed",  # broker 1 led last; broker 2 has everything, and comes back
+            [
+                move(isr=(), leader=-1, last_known_elr=(1,), eligible_leader_replicas=(2,)),
+                change(2, 11, fenced=FENCE),
+                move(isr=(1,), leader=1, leader_recovery_state=1, eligible_leader_replicas=()),
+                change(2, 11, fenced=UNFENCE),
+            ],
+        ),
         ("BrokerEpochsRise", [register(1, 10, incarnation=b"n" * 16)]),
         ("BrokerEpochsRise", [UnregisterBrokerRecord(broker_id=3, broker_epoch=12), register(3, 12)]),
         ("BrokerEpochsAreOffsets", [register(4, 900)]),
@@ -204,7 +303,7 @@ def test_who_was_not_in_sync_has_to_recover() -> None:
 )
 def test_a_violation_is_seen_at_its_record(rule: str, records: list[AnyRecord]) -> None:
     take(*CLUSTER, *records[:-1])
-    with pytest.raises(Violation, match=rf"^{rule}: at offset {100 + len(CLUSTER) + len(records) - 1}: "):
+    with fires(rule, f"at offset {100 + len(CLUSTER) + len(records) - 1}: "):
         take(*CLUSTER, *records)
 
 
