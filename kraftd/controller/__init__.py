@@ -18,6 +18,7 @@ A module imports from its own line and from those below it:
     decisions  event_queue                 what comes back to the caller; what of a turn each class has
     plans                                  what is done in slices
     context  access                        what a decision may look at; what an authorizer will be asked
+    decided_elections                      why leaders were elected, as whoever decided it knows
     rights                                 what a client may do, and what it is told else
     authorizer                             who may do what, by the entries of an image
     uuids                                  random ids, made of a seed

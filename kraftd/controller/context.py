@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from kraftd.controller.authorizer import Authorizer
+from kraftd.controller.decided_elections import DecidedElection
 from kraftd.controller.rights import Rights
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import MetadataImage
@@ -84,6 +85,9 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     """Random, another one for each decision: for placement and ids."""
     leaving: frozenset[NodeId] = frozenset()
     """The brokers that a plan is taking out of all they lead, though the image does not say so yet."""
+    elections: list[DecidedElection] = []
+    """Where a decision notes what leaders it changes, and why. Nothing is decided by it, and what is not
+    appended does not count."""
 
     @property
     def rights(self) -> Rights:
