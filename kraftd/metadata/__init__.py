@@ -14,6 +14,7 @@ list. A module imports from its own line and from those below it:
     part                                what a part is
     indexed_acls                        access control entries, by what they are about
     entities  views                     parts whose entities are few; how a part is shown
+    replica_states                      what a replica is, and every legal move
     partition_conditions                what operators look for in partitions, and call their replicas
     partition_states                    Kafka's four states of a partition, and the moves between them
     election_log                        the elections of a log, and why they were held

@@ -15,13 +15,14 @@ from kraftd.controller.partitions.broker_changes import without_broker
 from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.in_sync import is_current
 from kraftd.controller.partitions.partition_change_builder import Target
-from kraftd.controller.partitions.partition_rules import PartitionRules, has_online_directory
+from kraftd.controller.partitions.partition_rules import PartitionRules
 from kraftd.controller.partitions.request_plan import Asked, Decide, Outcome, RequestPlan
 from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.replica_states import has_online_directory
 from kraftd.protocol.messages import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,

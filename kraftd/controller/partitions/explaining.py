@@ -15,7 +15,6 @@ from kraftd.controller.partitions.election import Candidates, ElectionKind, elec
 from kraftd.controller.partitions.partition_rules import (
     PartitionRules,
     has_elr,
-    has_online_directory,
     is_active,
 )
 from kraftd.errors import ErrorCode
@@ -24,6 +23,7 @@ from kraftd.metadata.partition_conditions import BrokerState, DirectoryState, Le
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.parts.topics.partitions import UNASSIGNED
+from kraftd.metadata.replica_states import has_online_directory
 from kraftd.protocol.messages import (
     ExplainPartitionRequest,
     ExplainPartitionResponse,

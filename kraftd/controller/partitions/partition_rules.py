@@ -33,11 +33,11 @@ from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.parts.topics import TOPICS
-from kraftd.metadata.parts.topics.partitions import LOST, MIGRATING, UNASSIGNED
+from kraftd.metadata.parts.topics.partitions import MIGRATING, UNASSIGNED
+from kraftd.metadata.replica_states import has_online_directory
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord
 from kraftd.types import NodeId, Uuid
 
-_WITHOUT_A_NAME: Final = frozenset((MIGRATING, UNASSIGNED))
 _FIRST: Final = 0
 _NO_LEADER_CHANGE: Final = PartitionChangeRecord().leader
 
@@ -172,16 +172,6 @@ def active_brokers(context: Context) -> dict[NodeId, int]:
         for broker in context.image[BROKERS].values()
         if is_active(broker) and broker.broker_id not in context.leaving
     }
-
-
-def has_online_directory(broker: RegisterBrokerRecord, directory: Uuid) -> bool:
-    """Whether a replica in this directory of a broker can be read.
-
-    A broker that names none has one without a name.
-    """
-    if directory in _WITHOUT_A_NAME:
-        return True
-    return directory != LOST and (not broker.log_dirs or directory in broker.log_dirs)
 
 
 def default_directory(image: MetadataImage, broker_id: NodeId) -> Uuid:

@@ -180,7 +180,7 @@ PARTITIONS = (
         "A broker is elected whose replica was in a directory that it does not have any more.",
         "tests",
         (
-            f"{_PARTITIONS}.partition_rules:has_online_directory",
+            "kraftd.metadata.replica_states:has_online_directory",
             "return directory != LOST and (not broker.log_dirs or directory in broker.log_dirs)",
             "return directory != LOST",
         ),
