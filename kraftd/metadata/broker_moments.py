@@ -7,6 +7,9 @@ after them: in the same batch where Kafka wrote it; in a later one where an even
 epoch: a plan that is decided in slices does not outlive the leader that began it. A broker that is found
 active in all of that has the fate ACTIVE, and the text says where was looked.
 
+Before metadata.version 3.3-IV3 a controlled shutdown leaves no record. Whoever is fenced later may have been
+shutting down when it lost its partitions, so there a later batch says nothing.
+
 Follows: the order of records in handleBrokerFenced, handleBrokerInControlledShutdown,
 handleBrokerUnregistered and handleDirectoriesOffline of Kafka's ReplicationControlManager.
 """
@@ -17,14 +20,17 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from kraftd.metadata.election_reasons import Election, Fate, LeaderFate, Leadership, Reason, election_of
+from kraftd.metadata.feature_levels import CONTROLLED_SHUTDOWN_SINCE, METADATA_VERSION
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
     EndTransactionRecord,
+    FeatureLevelRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
@@ -38,8 +44,9 @@ BROKER_RECORDS: Final = (
     FenceBrokerRecord,
     UnfenceBrokerRecord,
     BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
 )
-"""What tells of brokers."""
+"""What tells of brokers, and which of their moments leave records."""
 
 
 class Moment(msgspec.Struct, frozen=True, array_like=True):
@@ -58,6 +65,8 @@ class Moment(msgspec.Struct, frozen=True, array_like=True):
     is_controlled: bool = False
     """Whether it shuts down, fenced or not."""
     log_dirs: tuple[Uuid, ...] = ()
+    is_shutdown_told: bool = True
+    """Whether a controlled shutdown would have left a record."""
 
 
 class Place(NamedTuple):
@@ -73,8 +82,8 @@ class Inferred(NamedTuple):
 
     election: Election
     until: Offset | None
-    """Where the reason stands, if that is in a later batch. Who led, back in the ISR before that, speaks
-    against it (`refuted`)."""
+    """Where the reason stands, if that is in a later batch. Who led, back before that, speaks against it
+    (`refuted`)."""
 
 
 class _FoundFate(NamedTuple):
@@ -89,9 +98,12 @@ _NOBODY: Final = _FoundFate(LeaderFate(Fate.LOST))
 class MomentsReader:
     """Reads the moments of brokers out of records, in the order of a log. Mutable."""
 
-    def __init__(self, registered: Iterable[RegisterBrokerRecord] = (), at: Offset = -1) -> None:
-        """Begin with these brokers, as a snapshot that ends at `at` has them."""
+    def __init__(
+        self, registered: Iterable[RegisterBrokerRecord] = (), at: Offset = -1, level: int = 0
+    ) -> None:
+        """Begin with these brokers and this metadata.version, as a snapshot that ends at `at` has them."""
         self.moments: list[Moment] = []
+        self._level = level
         self._newest: dict[NodeId, Moment] = {}
         self._before: tuple[int, dict[NodeId, Moment]] | None = None
         """What it was when the transaction began that is open."""
@@ -120,8 +132,12 @@ class MomentsReader:
                 self._change(change, offset, batch_base_offset, epoch)
             case BrokerRegistrationChangeRecord():
                 self._change(record, offset, batch_base_offset, epoch)
+            case FeatureLevelRecord(name=name, feature_level=level) if name == METADATA_VERSION:
+                self._level = level
 
     def _add(self, moment: Moment) -> None:
+        if self._level < CONTROLLED_SHUTDOWN_SINCE:
+            moment = replace(moment, is_shutdown_told=False)
         self._newest[moment.broker_id] = moment
         self.moments.append(moment)
 
@@ -157,7 +173,8 @@ def _registered(
     is_controlled = record.in_controlled_shutdown
     after = Fate.LOST if record.fenced else Fate.SHUTTING_DOWN if is_controlled else Fate.ACTIVE
     place = record.broker_id, offset, batch_base_offset, epoch
-    return Moment(*place, "was registered", after, Fate.LOST, is_controlled, tuple(record.log_dirs))
+    what = "was registered fenced" if record.fenced else "was registered"
+    return Moment(*place, what, after, Fate.LOST, is_controlled, tuple(record.log_dirs))
 
 
 class BrokerMoments:
@@ -204,6 +221,9 @@ class BrokerMoments:
                 return _FoundFate(LeaderFate(moment.cause, _text(moment)))
         later = takewhile(lambda moment: moment.epoch == at.epoch, moments[next_at:])
         for moment in later:
+            if moment.cause is not None and not moment.is_shutdown_told:
+                text = f"{_text(moment)}, and a controlled shutdown before that would have left no record"
+                return _FoundFate(LeaderFate(Fate.ACTIVE, text))
             if moment.cause is not None:
                 return _FoundFate(LeaderFate(moment.cause, _text(moment)), moment.offset)
         text = f"nothing is told of broker {broker_id} by the end of epoch {at.epoch}"
@@ -211,8 +231,8 @@ class BrokerMoments:
 
 
 def refuted(election: Election, broker_id: NodeId, offset: Offset) -> Election:
-    """An election whose reason was looked for later, of a broker that came back into the ISR before that."""
-    why = f"broker {broker_id} left the ISR, and came back at offset {offset} before anything became of it"
+    """An election whose reason was looked for later, of a broker that was back before that."""
+    why = f"broker {broker_id} ceased to lead, and was back at offset {offset} before anything became of it"
     return Election(Reason.UNKNOWN, election.rule, why)
 
 

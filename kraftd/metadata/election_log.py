@@ -1,7 +1,7 @@
 """The elections of a log: changes of partitions in their order, and for each that was an election, why.
 
 `BrokerMoments` say why a leader changed, now and then by what stands in a later batch: then the broker that
-led must not come back into the ISR before that, or the reason is unknown.
+led must not be back before that, in the ISR or as the leader, or the reason is unknown.
 """
 
 from collections.abc import Iterator
@@ -21,6 +21,8 @@ class _Waiting(NamedTuple, Generic[AboutT]):
     election: Election
     leader: NodeId
     """Who led before."""
+    is_in_isr: bool
+    """Whether that stayed in the ISR, as the last one in sync does where no ELR is kept."""
     until: Offset
 
 
@@ -43,7 +45,8 @@ class ElectionLog(Generic[AboutT]):
         if found.until is None:
             yield about, found.election
         else:
-            waiting = _Waiting(about, found.election, before.leader, found.until)
+            old = before.leader
+            waiting = _Waiting(about, found.election, old, old in after.isr, found.until)
             self._waiting.setdefault(key, []).append(waiting)
 
     def end(self) -> Iterator[tuple[AboutT, Election]]:
@@ -59,7 +62,7 @@ class ElectionLog(Generic[AboutT]):
         for one in self._waiting.pop(key):
             if one.until < offset:
                 yield one.about, one.election
-            elif one.leader in after.isr:
+            elif one.leader == after.leader or (one.leader in after.isr and not one.is_in_isr):
                 yield one.about, refuted(one.election, one.leader, offset)
             else:
                 left.append(one)

@@ -142,7 +142,7 @@ def reason_of(before: Leadership, after: Leadership, leader: LeaderFate) -> tupl
         return Reason.PREFERRED, f"broker {old} could have gone on, and the first replica leads"
     untold = leader.why or f"broker {old} is active"
     what = "stays in sync" if old in after.isr else "left the ISR"
-    return Reason.UNKNOWN, f"broker {old} {what}, and {untold}"
+    return Reason.UNKNOWN, f"broker {old} {what}; {untold}"
 
 
 def rule_of(before: Leadership, after: Leadership, reason: Reason) -> Rule:

@@ -121,10 +121,12 @@ def test_the_first_replica_is_called_preferred_only_where_it_got_the_lead_back()
 _LEFT = partition(isr=(2, 3), leader=2)
 
 
-def brokers(*records: tuple[int, int, Any], epoch: int = 4) -> BrokerMoments:
+def brokers(*records: tuple[int, int, Any], epoch: int = 4, level: int = 30) -> BrokerMoments:
     """Brokers 1 to 3, which are active, and what became of them: offset, batch, record."""
     reader = MomentsReader(
-        [m.RegisterBrokerRecord(one, fenced=False, log_dirs=(ONE_DIR, OTHER_DIR)) for one in (1, 2, 3)], at=10
+        [m.RegisterBrokerRecord(one, fenced=False, log_dirs=(ONE_DIR, OTHER_DIR)) for one in (1, 2, 3)],
+        at=10,
+        level=level,
     )
     for offset, batch, record in records:
         reader.add(record, offset, batch, epoch)
@@ -148,7 +150,7 @@ def inferred(moments: BrokerMoments, after: Leadership = _LEFT, **what: Any) -> 
         (change(fenced=1), "offline", "was fenced"),
         (m.FenceBrokerRecord(1, 0), "offline", "was fenced"),
         (m.UnregisterBrokerRecord(1, 0), "offline", "was unregistered"),
-        (m.RegisterBrokerRecord(1), "offline", "was registered"),
+        (m.RegisterBrokerRecord(1), "offline", "was registered fenced"),
         (change(log_dirs=(ONE_DIR,)), "offline", "lost a log directory"),
         (change(in_controlled_shutdown=1), "controlled_shutdown", "began a controlled shutdown"),
     ],
@@ -180,7 +182,7 @@ def test_a_plan_in_slices_ends_in_a_later_batch_of_the_epoch() -> None:
     other_epoch = inferred(brokers((40, 38, change(fenced=1)), epoch=5))
     assert other_epoch == (
         "unknown",
-        "broker 1 left the ISR, and nothing is told of broker 1 by the end of epoch 4",
+        "broker 1 left the ISR; nothing is told of broker 1 by the end of epoch 4",
         None,
     )
 
@@ -212,7 +214,7 @@ def test_the_last_in_sync_stays_in_the_isr_when_it_goes() -> None:
 def test_of_a_broker_that_is_not_known_nothing_is_said() -> None:
     gone = partition(isr=(2, 3), leader=2, replicas=(9, 2, 3))
     reason, why, _ = inferred(brokers(), gone, leader=9, replicas=(9, 2, 3))
-    assert (reason, why) == ("unknown", "broker 9 left the ISR, and nothing is told here of broker 9 before")
+    assert (reason, why) == ("unknown", "broker 9 left the ISR; nothing is told here of broker 9 before")
 
 
 def test_other_brokers_do_not_matter() -> None:
@@ -224,7 +226,7 @@ def test_who_came_back_before_it_was_fenced_had_left_for_something_else() -> Non
     assert refuted(election, 1, 33) == Election(
         Reason.UNKNOWN,
         Rule.IN_SYNC,
-        "broker 1 left the ISR, and came back at offset 33 before anything became of it",
+        "broker 1 ceased to lead, and was back at offset 33 before anything became of it",
     )
 
 
@@ -241,3 +243,15 @@ def test_an_aborted_transaction_told_nothing() -> None:
         (17, 15, m.EndTransactionRecord()),
     )
     assert inferred(kept)[0] == "offline"
+
+
+def test_where_a_shutdown_leaves_no_record_who_is_fenced_later_may_have_shut_down() -> None:
+    fence = change(fenced=1)
+    reason, why, _ = inferred(brokers((40, 38, fence), level=6))
+    assert reason == "unknown"
+    assert why.endswith(
+        "fenced at offset 40, and a controlled shutdown before that would have left no record"
+    )
+    assert inferred(brokers((21, 18, fence), level=6))[0] == "offline", "one batch is one event"
+    raised = brokers((12, 12, m.FeatureLevelRecord("metadata.version", 7)), (40, 38, fence), level=6)
+    assert inferred(raised)[0] == "offline"
