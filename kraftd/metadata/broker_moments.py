@@ -67,6 +67,10 @@ class Moment(msgspec.Struct, frozen=True, array_like=True):
     log_dirs: tuple[Uuid, ...] = ()
     is_shutdown_told: bool = True
     """Whether a controlled shutdown would have left a record."""
+    is_registered: bool = True
+    """Whether the broker is registered from then on."""
+    is_registration: bool = False
+    timestamp_ms: int = -1
 
 
 class Place(NamedTuple):
@@ -104,14 +108,23 @@ class MomentsReader:
         """Begin with these brokers and this metadata.version, as a snapshot that ends at `at` has them."""
         self.moments: list[Moment] = []
         self._level = level
+        self._timestamp_ms = -1
         self._newest: dict[NodeId, Moment] = {}
         self._before: tuple[int, dict[NodeId, Moment]] | None = None
         """What it was when the transaction began that is open."""
         for record in registered:
             self.add(record, at - 1, at - 1, -1)
 
-    def add(self, record: AnyRecord, offset: Offset, batch_base_offset: Offset, epoch: Epoch) -> None:
+    def add(
+        self,
+        record: AnyRecord,
+        offset: Offset,
+        batch_base_offset: Offset,
+        epoch: Epoch,
+        timestamp_ms: int = -1,
+    ) -> None:
         """Look at a record that can follow those before it."""
+        self._timestamp_ms = timestamp_ms
         match record:
             case BeginTransactionRecord():
                 self._before = len(self.moments), dict(self._newest)
@@ -125,7 +138,8 @@ class MomentsReader:
                 self._add(_registered(record, offset, batch_base_offset, epoch))
             case UnregisterBrokerRecord(broker_id=broker_id):
                 place = broker_id, offset, batch_base_offset, epoch
-                self._add(Moment(*place, "was unregistered", Fate.LOST, Fate.LOST))
+                gone = Moment(*place, "was unregistered", Fate.LOST, Fate.LOST, is_registered=False)
+                self._add(gone)
             case FenceBrokerRecord() | UnfenceBrokerRecord():
                 fenced = 1 if isinstance(record, FenceBrokerRecord) else -1
                 change = BrokerRegistrationChangeRecord(record.id, record.epoch, fenced=fenced)
@@ -136,8 +150,8 @@ class MomentsReader:
                 self._level = level
 
     def _add(self, moment: Moment) -> None:
-        if self._level < CONTROLLED_SHUTDOWN_SINCE:
-            moment = replace(moment, is_shutdown_told=False)
+        is_told = self._level >= CONTROLLED_SHUTDOWN_SINCE
+        moment = replace(moment, is_shutdown_told=is_told, timestamp_ms=self._timestamp_ms)
         self._newest[moment.broker_id] = moment
         self.moments.append(moment)
 
@@ -174,7 +188,7 @@ def _registered(
     after = Fate.LOST if record.fenced else Fate.SHUTTING_DOWN if is_controlled else Fate.ACTIVE
     place = record.broker_id, offset, batch_base_offset, epoch
     what = "was registered fenced" if record.fenced else "was registered"
-    return Moment(*place, what, after, Fate.LOST, is_controlled, tuple(record.log_dirs))
+    return Moment(*place, what, after, Fate.LOST, is_controlled, tuple(record.log_dirs), is_registration=True)
 
 
 class BrokerMoments:
