@@ -130,10 +130,11 @@ def churn(rows: Sequence[Row], step_s: int, span: Span) -> Spec:
 
 
 def elections(rows: Sequence[Row], step_s: int, span: Span) -> Spec:
-    """Changes of partitions' leaders by reason, step by step."""
+    """Changes of partitions' leaders, a line for each reason: two of one show beside hundreds of another."""
     data = [
         {
-            "time": _time(row["time"]),
+            "time": _time(row["time"]) + step_s * 500,
+            "at": _text(_time(row["time"])),
             "reason": row["reason"].replace("_", " "),
             "elections": row["elections"],
         }
@@ -141,7 +142,38 @@ def elections(rows: Sequence[Row], step_s: int, span: Span) -> Spec:
     ]
     found = {row["reason"] for row in data}
     domain = [reason for reason in _REASONS if reason in found]
-    return _stacked(data, "reason", "elections", "elections", step_s, span, domain=domain, height=140)
+    most = max((row["elections"] for row in data), default=1)
+    sizes = sorted({1, (most + 1) // 2, most})
+    encoding = {
+        "x": _time_axis("time", (span[0] - step_s * 500, span[1] + step_s * 500)),
+        "y": {
+            "field": "reason",
+            "type": "nominal",
+            "title": None,
+            "sort": domain,
+            "axis": {"grid": True, "labelExpr": "split(datum.label, ' ')"},
+        },
+        "size": {
+            "field": "elections",
+            "type": "quantitative",
+            "title": f"elections in {_length(step_s)}",
+            "scale": {"type": "sqrt", "range": [30, 600]},
+            "legend": {"format": ",d", "values": sizes, "symbolFillColor": COLOURS[-1]},
+        },
+        "color": {
+            "field": "reason",
+            "type": "nominal",
+            "legend": None,
+            "scale": {"domain": list(_REASONS), "range": COLOURS},
+        },
+        "tooltip": [
+            {"field": "at", "title": "from"},
+            {"field": "reason"},
+            {"field": "elections", "format": ","},
+        ],
+    }
+    mark = {"type": "circle", "opacity": 0.8}
+    return _spec({"mark": mark, "encoding": encoding, "height": {"step": 34}}, data)
 
 
 _REASONS: Final = tuple(reason.value.replace("_", " ") for reason in Reason)
@@ -164,6 +196,7 @@ def without_leader(rows: Sequence[Row]) -> Spec:
             "field": "seconds",
             "type": "quantitative",
             "title": "seconds without a leader, all partitions added up",
+            "axis": {"format": ",~r", "tickCount": 8},
         },
         "y": {
             "field": "topic",
@@ -211,10 +244,9 @@ def states(rows: Sequence[Row], span: Span) -> Spec:
             "field": "state",
             "type": "nominal",
             "title": None,
-            "legend": {"columns": {"expr": f"max(1, floor(width / {LEGEND}))"}},
             "scale": {"domain": domain, "range": COLOURS},
         },
-        "strokeDash": {"field": "state", "type": "nominal", "legend": None, "scale": {"domain": domain}},
+        "strokeDash": {"field": "state", "type": "nominal", "title": None, "scale": {"domain": domain}},
         "tooltip": [
             {"field": "at", "title": "from"},
             {"field": "state"},
@@ -229,8 +261,8 @@ _STATES: Final = {
     PartitionState.OFFLINE.value: "partitions offline",
     ReplicaState.OFFLINE.label: "replicas offline",
     ReplicaState.NEW.label: "replicas new",
-    ReplicaState.DELETION_STARTED.label: "replicas: deletion started",
-    ReplicaState.DELETION_INELIGIBLE.label: "replicas: deletion ineligible",
+    ReplicaState.DELETION_STARTED.label: "deletion started",
+    ReplicaState.DELETION_INELIGIBLE.label: "deletion ineligible",
 }
 """What is drawn of states, in the order of the legend."""
 
