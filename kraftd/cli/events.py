@@ -1,15 +1,18 @@
 """`kraftctl events`: what the active controller is doing, and what keeps it from doing it faster.
 
 What waits in its queue, by class; what waits for a commit or for the confirmation of a read; what is worked
-off in slices, because it grows with partitions; and which kinds of events, and which single ones, took
-longest since the node started. It is asked once, and of its own moment.
+off in slices, because it grows with partitions; which kinds of events, and which single ones, took longest
+since the node started; and why it had leaders of partitions elected, and by which rules. It is asked once,
+and of its own moment.
 
 Schema: node_id, is_active, queue (object: events by class), oldest_wait_ms (-1: none waits), waiting (object:
     requests by what they wait for), timed_out_events, timed_out_heartbeats, decision_errors, plan_count,
     in_progress (list of kind, broker_id (-1 none), has_begun, slices, slices_in_flight, age_ms; the first
     64), kinds (list of kind, events, and in microseconds queue_p50_us, queue_p99_us, queue_max_us,
     processing_p50_us, processing_p99_us, processing_max_us, processing_total_us; the slowest first), slowest
-    (list of kind, queue_us, processing_us and at_ms, since 1970; single events, the slowest first).
+    (list of kind, queue_us, processing_us and at_ms, since 1970; single events, the slowest first), elections
+    (list of reason, rule, elections: those that this node decided and saw committed since it started; the
+    words are those of `kraftctl log history`).
 """
 
 from collections.abc import Mapping
@@ -75,6 +78,9 @@ def events_data(response: DescribeEventsResponse) -> Json:
         "in_progress": list(map(_plan, response.plans)),
         "kinds": list(map(_kind, slowest)),
         "slowest": list(map(_slow_event, response.slowest)),
+        "elections": [
+            {"reason": each.reason, "rule": each.rule, "elections": each.count} for each in response.elections
+        ],
     }
 
 
@@ -117,8 +123,14 @@ def _slow_event(event: DescribeEventsResponseSlowEvent) -> Json:
 
 
 def events_table(data: Mapping[str, Any]) -> str:
-    """What waits, what is in progress, the slowest kinds and the slowest single events, in milliseconds."""
-    parts = (_head(data), _progress(data), _slowest_kinds(data), _slowest_events(data))
+    """What waits, what is in progress, the slowest kinds and single events, in milliseconds; elections."""
+    parts = (
+        _head(data),
+        _progress(data),
+        _slowest_kinds(data),
+        _slowest_events(data),
+        _elections(data),
+    )
     return "\n\n".join(filter(None, parts))
 
 
@@ -193,6 +205,11 @@ def _slowest_events(data: Mapping[str, Any]) -> str:
         for event in data["slowest"][:_EVENTS_SHOWN]
     ]
     return columns(("SlowestEvent", "Waited", "Took", "At"), rows) if rows else ""
+
+
+def _elections(data: Mapping[str, Any]) -> str:
+    rows = [(each["reason"], each["rule"], each["elections"]) for each in data["elections"]]
+    return columns(("ElectionReason", "Rule", "Elections"), rows) if rows else ""
 
 
 def _ms(us: int) -> str:

@@ -5,8 +5,9 @@ name alone or with whose it is: `"retention.ms of topic orders"`.
 
 Schema: log, node_id, subject, name, start_offset, end_offset (exclusive), is_partial, unknown_kinds, notes,
     problem (text or null), changes (list of offset, timestamp (ms), epoch, leader_id (-1 unknown), record
-    (the kind that made the change; null for what the oldest snapshot holds), entity, name, what, text,
-    before, after).
+    (the kind that made the change; null for what the oldest snapshot holds), election (why the leader of a
+    partition changed: reason, rule, why, in the words of `kraftctl events`; null for other changes), entity,
+    name, what, text, before, after). A reason that the log does not tell is "unknown", and why says why not.
 
 Ends with 1 if the log could not be read to its end, or never speaks of it.
 """
@@ -25,6 +26,7 @@ from kraftd.cli.output import columns, emit, id_text, note
 from kraftd.cli.times import time_text
 from kraftd.logtools.finding import find_log
 from kraftd.logtools.history import History, HistoryEntry, history_of
+from kraftd.metadata.election_reasons import Election
 from kraftd.metadata.part import HistorySubject
 from kraftd.metadata.registry import HISTORY_SUBJECTS
 from kraftd.records.frame import record_name
@@ -85,8 +87,15 @@ def _entry_data(entry: HistoryEntry) -> Json:
         "epoch": entry.epoch,
         "leader_id": entry.leader_id,
         "record": entry.record or None,
+        "election": _election_data(entry.election),
         **change_data(entry.change),
     }
+
+
+def _election_data(election: Election | None) -> Json | None:
+    if election is None:
+        return None
+    return {"reason": election.reason.value, "rule": election.rule.value, "why": election.why}
 
 
 def _table(found: History, subject: HistorySubject, name: str) -> str:
@@ -106,6 +115,9 @@ def _row(entry: HistoryEntry, subject: HistorySubject, name: str) -> tuple[objec
     change = entry.change
     is_it = change.entity == subject.word and change.name == name
     text = change.text if is_it else str(change)
+    if entry.election is not None:
+        reason, rule, why = entry.election
+        text = f"{text}: {reason}, {rule} ({why})"
     if not entry.record:
         text = f"in the snapshot: {text}"
     return (entry.offset, time_text(entry.timestamp_ms), entry.epoch, id_text(entry.leader_id), text)

@@ -20,6 +20,7 @@ A module imports from its own line and from those below it:
     plans                                  what is done in slices
     context  access                        what a decision may look at; what an authorizer will be asked
     token_secret                           the secret of delegation tokens, and what it makes of their ids
+    decided_elections                      why leaders were elected, as whoever decided it knows
     rights                                 what a client may do, and what it is told else
     authorizer                             who may do what, by the entries of an image
     mutation_quotas                        how many partitions a client may create and delete in a time

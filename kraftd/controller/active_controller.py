@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kraftd.controller.context import NO_CLIENT, Client, Context, ControllerSettings
+from kraftd.controller.decided_elections import elections_in
 from kraftd.controller.decisions import (
     AfterWrite,
     Decision,
@@ -303,7 +304,16 @@ class ActiveController:
         builder = ImageBuilder(image)
         for record in records:
             builder.apply(record, -1)
-        return Write(kind, self.leader.epoch, values, response, request, run), builder.image()
+        write = Write(
+            kind,
+            self.leader.epoch,
+            values,
+            response,
+            request,
+            run,
+            elections=elections_in(context.elections, records),
+        )
+        return write, builder.image()
 
     def _after_newest(self, request: Any, response: Any) -> ImmediateResponse | AfterWrite:
         """A response without records: it waits until what it tells of is committed.
@@ -368,16 +378,23 @@ class ActiveController:
             if applied is None:
                 return None, False
             values, image = applied
+        elections = elections_in(context.elections, records)
         if not is_last:
             if not records:
                 return None, False
-            return (Write(run.kind, self.leader.epoch, values, None, None, run, is_last=False), image), False
+            write = Write(
+                run.kind, self.leader.epoch, values, slice_of=run, is_last=False, elections=elections
+            )
+            return (write, image), False
         response, end_offset = plan.response(), context.next_offset + len(records)
         with self._sessions.all_or_none():
             plan.appended(self._sessions, end_offset, context.now.mono_ms)
             self._ended(run, plan, context.now)
         if records:
-            return (Write(run.kind, self.leader.epoch, values, response, run.request, run), image), True
+            write = Write(
+                run.kind, self.leader.epoch, values, response, run.request, run, elections=elections
+            )
+            return (write, image), True
         self._tell(run.kind, plan)
         return self._after_newest(run.request, response), True
 

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from kraftd.controller.authorizer import Authorizer
+from kraftd.controller.decided_elections import DecidedElection
 from kraftd.controller.deletions.tracker import DeletionTracker
 from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuota
 from kraftd.controller.policies import Policies, PolicyFailure
@@ -103,6 +104,9 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     """What the client may create and delete; it is this decision's own, which takes from it."""
     policy_failures: list[PolicyFailure] = []
     """What policies raised in this decision, which notes it here."""
+    elections: list[DecidedElection] = []
+    """Where a decision notes what leaders it changes, and why. Nothing is decided by it, and what is not
+    appended does not count."""
 
     @property
     def rights(self) -> Rights:

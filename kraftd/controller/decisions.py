@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kraftd.controller.context import NO_CLIENT, Client
+from kraftd.controller.decided_elections import ReasonAndRule
 from kraftd.controller.plans import Plan, Task
 from kraftd.errors import ErrorCode
 from kraftd.types import NO_NODE, Epoch, NodeId
@@ -56,6 +57,8 @@ class Write(msgspec.Struct, frozen=True, eq=False):
     """The plan that these records are a slice of."""
     is_last: bool = True
     """Whether it is the last slice of its plan."""
+    elections: tuple[ReasonAndRule, ...] = ()
+    """Why each change of a leader among them was made."""
 
 
 class ImmediateResponse(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ when a turn is long (`event_queue`).
 Differs: a NoOp is written when nothing else was for the idle interval, not each interval.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -28,6 +28,7 @@ from kraftd.controller.active_controller import ActiveController
 from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.committed_records import ImageRestore, apply_values, check_known
 from kraftd.controller.context import NO_CLIENT, Client, ControllerSettings, ReadContext
+from kraftd.controller.decided_elections import ReasonAndRule
 from kraftd.controller.decisions import (
     NOT_ACTIVE_YET,
     TOO_LATE,
@@ -106,6 +107,7 @@ class QuorumController:
         self._idle_deadline_ms = NEVER_MS
         self._polled_at_ms = 0
         self._errors_before = 0
+        self._elections_before: Counter[ReasonAndRule] = Counter()
         self.lines: list[LogLine] = []
         """What is to be logged: whoever calls takes it out."""
         self.event_statistics = EventStatistics()
@@ -212,6 +214,14 @@ class QuorumController:
         return self._elections.counts(self._image)
 
     @property
+    def decided_elections(self) -> Mapping[ReasonAndRule, int]:
+        """The elections that this node decided as the active controller, and saw committed, since it started:
+        by reason and rule.
+        """
+        now = Counter() if self._active is None else self._active.uncommitted.elections
+        return self._elections_before + now
+
+    @property
     def alarms(self) -> Sequence[str]:
         """What the active controller could not do, and tries again (D-35)."""
         return self._active.timers.alarms if self._active is not None else ()
@@ -299,6 +309,7 @@ class QuorumController:
         if active is not None:
             self._resolved += active.drop(leader)
             self._errors_before += active.errors
+            self._elections_before += active.uncommitted.elections
             self.sessions.end()
         self._active = self._begin_leadership(leader) if is_self else None
         self.deletions.leads(is_self=is_self)

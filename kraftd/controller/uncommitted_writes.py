@@ -9,9 +9,10 @@ own epoch means that this program is broken, and stops it. What the log refuses 
 it are made anew when the next one is needed, once for all refusals until then.
 """
 
-from collections import deque
+from collections import Counter, deque
 from typing import TypeAlias
 
+from kraftd.controller.decided_elections import ReasonAndRule
 from kraftd.controller.decisions import Write
 from kraftd.errors import InvariantError
 from kraftd.metadata.image import MetadataImage
@@ -26,11 +27,13 @@ _Pending: TypeAlias = tuple[Write, MetadataImage]
 class UncommittedWrites:
     """The writes of one epoch of leadership that are not committed yet, oldest first. Mutable."""
 
-    __slots__ = ("_committed", "_pending", "_refused", "record_count")
+    __slots__ = ("_committed", "_pending", "_refused", "elections", "record_count")
 
     def __init__(self, committed: MetadataImage) -> None:
         self.record_count = 0
         """The records of all these writes. The log holds at least so many behind what is applied."""
+        self.elections: Counter[ReasonAndRule] = Counter()
+        """The elections of those that are committed."""
         self._committed = committed
         self._pending: deque[_Pending] = deque()
         self._refused: set[Write] = set()
@@ -91,6 +94,7 @@ class UncommittedWrites:
                     f"{batch.base_offset + position}, the {write.kind} written there"
                 )
             self._committed = image
+            self.elections.update(write.elections)
             position = end
         self.record_count -= position
         return self._committed

@@ -3,12 +3,17 @@
 `history_of` folds the whole log once and looks closely only at the records that may concern the subject. The
 changes of a metadata transaction count when it ends; those of one that was aborted, or has no end here, never
 were, and a note says so. Where the log begins after 0, the first entries are what its oldest snapshot holds.
+
+Where a leader changed, the entry says why and by which rule (`metadata.election_reasons`). That stands now
+and then behind the change, in what became of the broker that led, so it is told once the whole log is folded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch
@@ -18,11 +23,16 @@ from kraftd.logtools.node_log import read_log
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.logtools.quorum_facts import controls_of
 from kraftd.logtools.state import earliest, with_leader
+from kraftd.metadata.broker_moments import BROKER_RECORDS, BrokerMoments, MomentsReader, Place
+from kraftd.metadata.election_log import ElectionLog
+from kraftd.metadata.election_reasons import Election, Leadership, leadership_of
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
 from kraftd.metadata.image_diff import changes_by
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.part import HistorySubject
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.views import Change
 from kraftd.records.frame import AnyRecord, RawRecord, decode_record, record_name
 from kraftd.records.messages import (
@@ -30,8 +40,9 @@ from kraftd.records.messages import (
     BeginTransactionRecord,
     EndTransactionRecord,
     NoOpRecord,
+    PartitionChangeRecord,
 )
-from kraftd.types import NO_NODE, Epoch, NodeId, Offset
+from kraftd.types import NO_NODE, Epoch, NodeId, Offset, Uuid
 
 _TRANSACTION_RECORDS = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
 
@@ -45,6 +56,8 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     leader_id: NodeId
     record: str
     change: Change
+    election: Election | None = None
+    """Why the leader of a partition changed, where that is the change."""
 
 
 class History(msgspec.Struct, frozen=True):
@@ -79,6 +92,22 @@ def history_of(log: NodeFiles, subject: HistorySubject, name: str, *, show_secre
     return search.result()
 
 
+class _Led(NamedTuple):
+    """What a record made of a partition."""
+
+    key: tuple[Uuid, int]
+    before: Leadership
+    after: Leadership
+    at: Place
+
+
+class _Found(NamedTuple):
+    """An entry, and what elections are told from."""
+
+    entry: HistoryEntry
+    led: _Led | None = None
+
+
 class _HistorySearch:
     """One pass over a log."""
 
@@ -90,8 +119,10 @@ class _HistorySearch:
         self._end = self._base.end_offset
         self._builder = ImageBuilder(self._base.image)
         self._quorum = with_leader(self._base)
-        self._entries: list[HistoryEntry] = []
-        self._pending: list[HistoryEntry] | None = None
+        self._entries: list[_Found] = []
+        self._pending: list[_Found] | None = None
+        base = self._base.image
+        self._brokers = MomentsReader(base[BROKERS].values(), self._base.end_offset, base.metadata_version)
         self._pending_since: Offset = -1
         self._notes: list[str] = []
         self._damage: Problem | None = None
@@ -130,7 +161,7 @@ class _HistorySearch:
             self._log,
             self._base.end_offset,
             self._end,
-            tuple(self._entries),
+            _with_elections(self._entries, BrokerMoments(self._brokers.moments)),
             tuple(image.unknown_kinds()),
             tuple(self._notes),
             self._damage,
@@ -144,6 +175,8 @@ class _HistorySearch:
             record = decode_record(value)
             if offset < self._base.end_offset or type(record) is NoOpRecord:
                 continue
+            if isinstance(record, (*_TRANSACTION_RECORDS, *BROKER_RECORDS)):
+                self._brokers.add(record, offset, view.base_offset, view.epoch)
             if isinstance(record, _TRANSACTION_RECORDS):
                 builder.apply(record, offset)
                 self._at_transaction(record, offset)
@@ -151,8 +184,10 @@ class _HistorySearch:
                 before = _inside(builder.image())
                 builder.apply(record, offset)
                 kind = record_name(record.api_key if isinstance(record, RawRecord) else record.API_KEY)
-                found = self._changes(before, _inside(builder.image()), record)
-                self._add_entries(found, offset, view.max_timestamp, kind, view.epoch)
+                after = _inside(builder.image())
+                found = self._changes(before, after, record)
+                led = _led(record, before, after, Place(offset, view.base_offset, view.epoch))
+                self._add_entries(found, offset, view.max_timestamp, kind, view.epoch, led)
             else:
                 builder.apply(record, offset)
 
@@ -187,12 +222,21 @@ class _HistorySearch:
         return filter(self._filter.matches_change, found)
 
     def _add_entries(
-        self, found: Iterator[Change], offset: Offset, timestamp_ms: int, kind: str, epoch: Epoch = -1
+        self,
+        found: Iterator[Change],
+        offset: Offset,
+        timestamp_ms: int,
+        kind: str,
+        epoch: Epoch = -1,
+        led: _Led | None = None,
     ) -> None:
         entries = self._entries if self._pending is None else self._pending
         leader = self._quorum.leader_id if self._quorum.leader_epoch == epoch else NO_NODE
         at = self._base.epoch if epoch < 0 else epoch
-        entries += (HistoryEntry(offset, timestamp_ms, at, leader, kind, change) for change in found)
+        for change in found:
+            # The leader is told first: of the entries of a record, that is the one of the election.
+            entries.append(_Found(HistoryEntry(offset, timestamp_ms, at, leader, kind, change), led))
+            led = None
 
     # -- nothing found -------------------------------------------------------------------------
 
@@ -205,6 +249,31 @@ class _HistorySearch:
         near = get_close_matches(self._name, list(self._subject.names(image)), n=1)
         text += f"; did you mean {near[0]}?" if near else ""
         return text if self._damage is None else f"{text}; the log is damaged: {self._damage}"
+
+
+def _led(record: AnyRecord, before: MetadataImage, after: MetadataImage, at: Place) -> _Led | None:
+    """What a record made of a partition; None if it does not change one."""
+    if not isinstance(record, PartitionChangeRecord):
+        return None
+    key = record.topic_id, record.partition_id
+    was, now = before[TOPICS].partition(*key), after[TOPICS].partition(*key)
+    return None if was is None or now is None else _Led(key, leadership_of(was), leadership_of(now), at)
+
+
+def _with_elections(found: Sequence[_Found], moments: BrokerMoments) -> tuple[HistoryEntry, ...]:
+    """The entries, with why leaders changed."""
+    log: ElectionLog[int] = ElectionLog(moments)
+    elections = {
+        index: election
+        for number, (_, led) in enumerate(found)
+        if led is not None
+        for index, election in log.changed(*led, number)
+    }
+    elections.update(log.end())
+    return tuple(
+        replace(one.entry, election=elections[number]) if number in elections else one.entry
+        for number, one in enumerate(found)
+    )
 
 
 def _inside(image: MetadataImage) -> MetadataImage:

@@ -16,6 +16,10 @@ list. A module imports from its own line and from those below it:
     entities  views                     parts whose entities are few; how a part is shown
     replica_states                      what a replica is, and every legal move
     partition_conditions                what operators look for in partitions, and call their replicas
+    partition_states                    Kafka's four states of a partition, and the moves between them
+    election_log                        the elections of a log, and why they were held
+    broker_moments                      what became of brokers, and so why leaders changed, by a log
+    election_reasons                    why leaders are elected, and by which rules: the words for it
     redaction  kafka_names              what must not be shown; the numbers in records by Kafka's names
     config_schema  config_table         which configs there are, and their values; Kafka's list of them
     acl_kinds                           what access control entries are about, in Kafka's numbers

@@ -27,6 +27,20 @@ _OF_CHANGE: Final = [
 ]
 
 
+_OF_PARTITION: Final = [
+    ("cluster_id", _TEXT),
+    ("topic_id", _TEXT),
+    ("topic", _TEXT),
+    ("partition_id", pa.int32()),
+]
+_OF_SPAN: Final = [
+    ("from_offset", pa.int64()),
+    ("from_time", TIME),
+    ("to_offset", pa.int64()),
+    ("to_time", TIME),
+]
+
+
 class TableSchema(NamedTuple):
     """What one row is, and the columns."""
 
@@ -127,6 +141,39 @@ TABLES: Final[dict[str, TableSchema]] = {
                 ("isr_removed", _NODES),
                 ("isr_added", _NODES),
                 ("replicas", _NODES),
+            ]
+        ),
+    ),
+    "partition_states": TableSchema(
+        "a state that a partition was in, Online or Offline; `from_` is null where that began before the log "
+        "does, `to_` where it holds at the end",
+        pa.schema([*_OF_PARTITION, ("state", _TEXT), *_OF_SPAN]),
+    ),
+    "replica_states": TableSchema(
+        "a state that a replica was in, as far as a log alone tells: `known_by` is registration (of its "
+        "broker: whether the replica can be read stands in no record), removal (it was taken away, and "
+        "whether its broker has read that is not known) or restart (its broker came back after that, so it "
+        "has read it)",
+        pa.schema(
+            [*_OF_PARTITION, ("broker_id", pa.int32()), ("state", _TEXT), ("known_by", _TEXT), *_OF_SPAN]
+        ),
+    ),
+    "elections": TableSchema(
+        "a change of the leader of a partition; `leader` -1 is none, `reason` and `rule` are the words of "
+        "`kraftctl events`, `why` is what the reason is known by, or why it is unknown, `without_leader_ms` "
+        "how long nobody led before, 0 if somebody did, null where nobody leads or that is not known",
+        pa.schema(
+            [
+                *_OF_CHANGE,
+                ("topic_id", _TEXT),
+                ("topic", _TEXT),
+                ("partition_id", pa.int32()),
+                ("leader_before", pa.int32()),
+                ("leader", pa.int32()),
+                ("reason", _TEXT),
+                ("rule", _TEXT),
+                ("why", _TEXT),
+                ("without_leader_ms", pa.int64()),
             ]
         ),
     ),

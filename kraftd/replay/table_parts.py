@@ -4,7 +4,8 @@ A task that Spark runs again writes the same file again; a file is there whole o
 travels from a task through Spark only to be written, and no table depends on the order of the tasks.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,10 +33,46 @@ def write_part(out: Path, table: str, part: str, batches: Iterable[pa.RecordBatc
 
 def write_file(directory: Path, part: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     """Write a part of what has this schema. Returns how many rows it has."""
+    with _file_writer(directory, part, schema) as writer:
+        for batch in batches:
+            writer.add(batch)
+    return writer.rows
+
+
+def part_writer(out: Path, table: str, part: str) -> AbstractContextManager["PartWriter"]:
+    """Open a part of a table, to be written batch by batch; it is there once that has ended well."""
+    return _file_writer(out / table, part, TABLES[table].schema)
+
+
+class PartWriter:
+    """Writes a part of a table, in row groups of some size. Mutable."""
+
+    def __init__(self, writer: ParquetWriter, schema: pa.Schema) -> None:
+        self.rows = 0
+        """How many there are so far."""
+        self._writer = writer
+        self._schema = schema
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write rows, these or later."""
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        self.rows += batch.num_rows
+        if self._waiting_rows >= ROWS_PER_GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits as a row group."""
+        self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
+        self._waiting, self._waiting_rows = [], 0
+
+
+@contextmanager
+def _file_writer(directory: Path, part: str, schema: pa.Schema) -> Iterator[PartWriter]:
     path = directory / f"part-{part}.parquet"
     unfinished = path.with_name(f".{path.name}.tmp")
-    rows = 0
-    waiting: list[pa.RecordBatch] = []
     with ParquetWriter(
         unfinished,
         schema,
@@ -45,15 +82,10 @@ def write_file(directory: Path, part: str, schema: pa.Schema, batches: Iterable[
         ],
         column_encoding={field.name: "DELTA_BINARY_PACKED" for field in schema if _counts(field)},
     ) as writer:
-        for batch in batches:
-            waiting.append(batch)
-            rows += batch.num_rows
-            if sum(one.num_rows for one in waiting) >= ROWS_PER_GROUP:
-                writer.write_table(pa.Table.from_batches(waiting, schema))
-                waiting = []
-        writer.write_table(pa.Table.from_batches(waiting, schema))
+        rows = PartWriter(writer, schema)
+        yield rows
+        rows.flush()
     unfinished.replace(path)
-    return rows
 
 
 def _counts(field: pa.Field) -> bool:

@@ -18,6 +18,7 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import limits
 from kraftd.protocol.messages import (
     DescribeEventsResponse,
+    DescribeEventsResponseElection,
     DescribeEventsResponseKind,
     DescribeEventsResponsePlan,
     DescribeEventsResponseQueue,
@@ -70,6 +71,10 @@ class EventStatus:
             plans=tuple(_plan(run, now) for run in plans[: limits.PLANS_MAX]),
             kinds=tuple(map(_kind, self._controller.event_statistics.statistics())),
             slowest=tuple(map(_slow_event, self._controller.event_statistics.slowest)),
+            elections=tuple(
+                DescribeEventsResponseElection(*election, count)
+                for election, count in sorted(self._controller.decided_elections.items())
+            ),
         )
 
     def _oldest_wait_ms(self, now: Now) -> int:

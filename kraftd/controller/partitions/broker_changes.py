@@ -33,6 +33,7 @@ from kraftd.controller.context import Context
 from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.partition_change_builder import Target
 from kraftd.controller.partitions.partition_rules import PartitionRules
+from kraftd.metadata.election_reasons import Fate
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.parts.topics.broker_index import PartitionList
@@ -73,6 +74,8 @@ class _Event(msgspec.Struct, frozen=True):
     """What it makes of one."""
     without: Collection[NodeId] = ()
     """Who cannot lead from now on."""
+    fate: Fate = Fate.LOST
+    """What becomes of those."""
     also: Collection[NodeId] = ()
     """Who can lead from now on."""
     concerns: Callable[[PartitionRecord], bool] = lambda _: True
@@ -101,7 +104,7 @@ class PartitionChanges:
     def next(self, context: Context, limit: int) -> tuple[list[PartitionChangeRecord], bool]:
         """The next records, at most `limit`, and whether there will be none after them."""
         topics, event = context.image[TOPICS], self._event
-        rules = PartitionRules(context, without=event.without, also=event.also)
+        rules = PartitionRules(context, without=event.without, also=event.also, fate=event.fate)
         records: list[PartitionChangeRecord] = []
         looks = LOOKED_AT_A_RECORD * limit
         for topic_id, partition_id in self._passes(topics, event.list(topics)):
@@ -212,7 +215,7 @@ def fenced(broker_id: NodeId) -> PartitionChanges:
 
 def shutting_down(broker_id: NodeId) -> PartitionChanges:
     """A broker has begun a controlled shutdown: as when it is fenced."""
-    return PartitionChanges(_leaving(broker_id))
+    return PartitionChanges(msgspec.structs.replace(_leaving(broker_id), fate=Fate.SHUTTING_DOWN))
 
 
 def unfenced(broker_id: NodeId) -> PartitionChanges:

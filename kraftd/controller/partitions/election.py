@@ -9,10 +9,11 @@ Not here: what else changes with the leader (`partition_change_builder`), and wh
 Follows: the elections in Kafka's PartitionChangeBuilder.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
+from kraftd.metadata.election_reasons import Rule
 from kraftd.types import NO_NODE, NodeId
 
 
@@ -52,6 +53,8 @@ class Elected(NamedTuple):
 
     leader: NodeId
     is_unclean: bool
+    rule: Rule
+    """What found it."""
 
 
 _Step: TypeAlias = Callable[[Candidates], NodeId]
@@ -63,8 +66,13 @@ def elect(kind: ElectionKind, candidates: Candidates) -> Elected:
     for step, is_unclean in STEPS[kind]:
         leader = step(candidates)
         if leader != NO_NODE:
-            return Elected(leader, is_unclean)
+            return Elected(leader, is_unclean, _rule(step, leader, candidates))
     return _NOBODY
+
+
+def _rule(step: _Step, leader: NodeId, candidates: Candidates) -> Rule:
+    rule = _RULES[step]
+    return Rule.ELIGIBLE if rule in _CLEAN_RULES and leader not in candidates.isr else rule
 
 
 def _the_preferred(candidates: Candidates) -> NodeId:
@@ -98,7 +106,17 @@ def _anyone(candidates: Candidates) -> NodeId:
 
 _CLEAN: Final = False
 _UNCLEAN: Final = True
-_NOBODY: Final = Elected(NO_NODE, _CLEAN)
+_NOBODY: Final = Elected(NO_NODE, _CLEAN, Rule.NOBODY)
+
+_RULES: Final[Mapping[_Step, Rule]] = {
+    _the_preferred: Rule.PREFERRED_REPLICA,
+    _the_leader: Rule.IN_SYNC,
+    _a_valid_one: Rule.IN_SYNC,
+    _the_last_known: Rule.LAST_KNOWN_LEADER,
+    _anyone: Rule.UNCLEAN,
+}
+"""What each step is called."""
+_CLEAN_RULES: Final = (Rule.IN_SYNC, Rule.PREFERRED_REPLICA)
 
 STEPS: Final[dict[ElectionKind, tuple[tuple[_Step, bool], ...]]] = {
     ElectionKind.ONLINE: (

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kraftd.controller.partitions.election import Candidates, ElectionKind, elect
+from kraftd.metadata.election_reasons import Rule
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE, NO_EPOCH_RISE_ON_SHRINK_SINCE
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord
 from kraftd.types import NO_NODE, NodeId, Uuid
@@ -74,12 +75,28 @@ class _Leadership(NamedTuple):
     isr: _Ids | None
     elr: _Ids
     recovery: int
+    rule: Rule
+
+
+class DecidedChange(NamedTuple):
+    """What becomes of a partition."""
+
+    change: PartitionChangeRecord | None
+    rule: Rule
+    """By which rule its leader is the one; of one that stays, this means nothing."""
 
 
 def partition_change(
     partition: PartitionRecord, target: Target, election: ElectionKind, rules: Rules
 ) -> PartitionChangeRecord | None:
     """The change that makes of a partition what it shall become, with all that follows from it."""
+    return decided_change(partition, target, election, rules).change
+
+
+def decided_change(
+    partition: PartitionRecord, target: Target, election: ElectionKind, rules: Rules
+) -> DecidedChange:
+    """The same, and by which rule the leader was chosen."""
     after = _with_reassignment_completed(
         _Assignment(
             partition.replicas if target.replicas is None else target.replicas,
@@ -89,7 +106,7 @@ def partition_change(
         )
     )
     leadership = _leadership(partition, after, target.unclean, election, rules)
-    leader, isr, elr, recovery = leadership
+    leader, isr, elr, recovery, rule = leadership
     if target.recovery is not None and target.recovery != partition.leader_recovery_state:
         recovery = target.recovery
     if leader == _NO_LEADER_CHANGE and _needs_new_epoch(partition, after.replicas, isr, rules):
@@ -108,7 +125,7 @@ def partition_change(
         eligible_leader_replicas=None if elr == (partition.eligible_leader_replicas or ()) else elr,
         last_known_elr=_last_known_elr(partition, leader, rules),
     )
-    return None if _is_no_change(change) else change
+    return DecidedChange(None if _is_no_change(change) else change, rule)
 
 
 def is_reassigning(partition: PartitionRecord) -> bool:
@@ -142,7 +159,7 @@ def _leadership(
     """Hold an election, and say what changes with it."""
     isr, has_elr = after.isr, rules.has_elr
     elr = _eligible(partition, after, unclean, rules)
-    leader, is_unclean = elect(
+    leader, is_unclean, rule = elect(
         election,
         Candidates(
             partition.leader,
@@ -161,12 +178,12 @@ def _leadership(
         # Who may lack records leads: nobody else is known to have what it has, nor to be able to catch up.
         if partition.leader_recovery_state != RECOVERING:
             recovery = RECOVERING
-        return _Leadership(leader, (leader,), (), recovery)
+        return _Leadership(leader, (leader,), (), recovery, rule)
     elif leader in elr:
         isr, elr = (leader,), tuple(one for one in elr if one != leader)
     # Without ELR the last member stays in the ISR when it goes: that is how it is known to have everything.
     is_new = isr != partition.isr and (isr or has_elr)
-    return _Leadership(leader, isr if is_new else None, elr if has_elr else (), recovery)
+    return _Leadership(leader, isr if is_new else None, elr if has_elr else (), recovery, rule)
 
 
 def _eligible(partition: PartitionRecord, after: _Assignment, unclean: _Ids, rules: Rules) -> _Ids:

@@ -22,9 +22,11 @@ from typing import Final, NamedTuple
 
 from kraftd.controller.configs.effective import BrokerConfigs, number
 from kraftd.controller.context import Context, ReadContext
+from kraftd.controller.decided_elections import DecidedElection
 from kraftd.controller.partitions.election import ElectionKind
-from kraftd.controller.partitions.partition_change_builder import Rules, Target, partition_change
+from kraftd.controller.partitions.partition_change_builder import Rules, Target, decided_change
 from kraftd.metadata.config_schema import MIN_IN_SYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, ResourceType
+from kraftd.metadata.election_reasons import Fate, LeaderFate, Leadership, Rule, as_told, reason_of
 from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
@@ -37,6 +39,7 @@ from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, Regi
 from kraftd.types import NodeId, Uuid
 
 _FIRST: Final = 0
+_NO_LEADER_CHANGE: Final = PartitionChangeRecord().leader
 
 
 class TopicRules(NamedTuple):
@@ -61,11 +64,15 @@ class PartitionRules:
         *,
         without: Collection[NodeId] = (),
         also: Collection[NodeId] = (),
+        fate: Fate = Fate.LOST,
     ) -> None:
+        """`fate` is what becomes of those in `without`."""
         self._image = context.image
         self._configs = BrokerConfigs(context.image, context.settings)
         self._without = context.leaving.union(without)
         self._also = also
+        self._fates = dict.fromkeys(context.leaving, Fate.LOST) | dict.fromkeys(without, fate)
+        self._elections = context.elections if isinstance(context, Context) else []
         self._topics: dict[Uuid, TopicRules] = {}
         self._brokers: dict[NodeId, RegisterBrokerRecord | None] = {}
         self._level = context.image.metadata_version
@@ -86,7 +93,10 @@ class PartitionRules:
             partial(self.accepts, partition),
             self.default_directory,
         )
-        return partition_change(partition, target, election or topic.election, rules)
+        change, rule = decided_change(partition, target, election or topic.election, rules)
+        if change is not None and change.leader not in (_NO_LEADER_CHANGE, partition.leader):
+            self._note(partition, change, rule)
+        return change
 
     def of_topic(self, topic_id: Uuid) -> TopicRules:
         """What the configs of a topic say."""
@@ -107,6 +117,25 @@ class PartitionRules:
         if broker is None or broker_id not in partition.replicas:
             return False
         return has_online_directory(broker, partition.directories[partition.replicas.index(broker_id)])
+
+    def _note(self, partition: PartitionRecord, change: PartitionChangeRecord, rule: Rule) -> None:
+        """Note why another broker leads a partition now, for the statistics."""
+        before = Leadership(partition.leader, partition.isr, partition.replicas)
+        isr = partition.isr if change.isr is None else change.isr
+        replicas = partition.replicas if change.replicas is None else change.replicas
+        reason, _ = reason_of(before, Leadership(change.leader, isr, replicas), self._fate(partition))
+        self._elections.append(DecidedElection(change, reason, as_told(rule, reason)))
+
+    def _fate(self, partition: PartitionRecord) -> LeaderFate:
+        """What becomes of the broker that leads a partition."""
+        broker = self._image[BROKERS].get(partition.leader)
+        if broker is None or broker.fenced:
+            return LeaderFate(Fate.LOST)
+        if broker.in_controlled_shutdown:
+            return LeaderFate(Fate.SHUTTING_DOWN)
+        if partition.leader in self._fates:
+            return LeaderFate(self._fates[partition.leader])
+        return LeaderFate(Fate.ACTIVE if self.accepts(partition, partition.leader) else Fate.LOST)
 
     def _acceptable(self, broker_id: NodeId) -> RegisterBrokerRecord | None:
         broker = self._image[BROKERS].get(broker_id)

@@ -280,6 +280,9 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.describe_events import DescribeEventsRequest as DescribeEventsRequest
     from kraftd.protocol.messages.describe_events import DescribeEventsResponse as DescribeEventsResponse
     from kraftd.protocol.messages.describe_events import (
+        DescribeEventsResponseElection as DescribeEventsResponseElection,
+    )
+    from kraftd.protocol.messages.describe_events import (
         DescribeEventsResponseKind as DescribeEventsResponseKind,
     )
     from kraftd.protocol.messages.describe_events import (
@@ -879,6 +882,7 @@ else:
         "describe_events": (
             "DescribeEventsRequest",
             "DescribeEventsResponse",
+            "DescribeEventsResponseElection",
             "DescribeEventsResponseKind",
             "DescribeEventsResponsePlan",
             "DescribeEventsResponseQueue",

@@ -98,6 +98,20 @@ class DescribeEventsResponseSlowEvent(Struct, frozen=True, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class DescribeEventsResponseElection(Struct, frozen=True, gc=False):
+    """In `DescribeEventsResponse.elections`. The elections of partition leaders that the node decided as
+    the active controller, and saw committed.
+    """
+
+    reason: str = ""
+    """Why they were held. (string)"""
+    rule: str = ""
+    """What made the new leaders the ones. (string)"""
+    count: int = 0
+    """How many. (int64)"""
+    unknown_tags: UnknownTags = ()
+
+
 class DescribeEventsResponse(Struct, frozen=True, gc=False):
     """Of this moment, and since the node started."""
 
@@ -132,4 +146,8 @@ class DescribeEventsResponse(Struct, frozen=True, gc=False):
     """The kinds of events that the node has handled. ([]DescribeEventsResponseKind)"""
     slowest: tuple[DescribeEventsResponseSlowEvent, ...] = ()
     """The slowest single events, the slowest first. ([]DescribeEventsResponseSlowEvent)"""
+    elections: tuple[DescribeEventsResponseElection, ...] = ()
+    """The elections of partition leaders that the node decided as the active controller, and saw
+    committed. ([]DescribeEventsResponseElection)
+    """
     unknown_tags: UnknownTags = ()

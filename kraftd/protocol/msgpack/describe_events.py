@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from kraftd.protocol.messages.describe_events import (
     DescribeEventsRequest,
     DescribeEventsResponse,
+    DescribeEventsResponseElection,
     DescribeEventsResponseKind,
     DescribeEventsResponsePlan,
     DescribeEventsResponseQueue,
@@ -181,6 +182,27 @@ def _pack_describe_events_response_slow_event_v0(
     )
 
 
+_DescribeEventsResponseElectionV0: TypeAlias = tuple[str, str, Int64, Tags]
+
+
+def _build_describe_events_response_election_v0(
+    wire: _DescribeEventsResponseElectionV0,
+) -> DescribeEventsResponseElection:
+    reason, rule, count, tags = wire
+    return DescribeEventsResponseElection(
+        reason=reason, rule=rule, count=count, unknown_tags=kept(tags) if tags else ()
+    )
+
+
+def _pack_describe_events_response_election_v0(value: DescribeEventsResponseElection) -> tuple[object, ...]:
+    return (
+        value.reason,
+        value.rule,
+        value.count,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
 _DescribeEventsResponseV0: TypeAlias = tuple[
     Int16,
     Int32,
@@ -195,6 +217,7 @@ _DescribeEventsResponseV0: TypeAlias = tuple[
     Array[_DescribeEventsResponsePlanV0],
     Array[_DescribeEventsResponseKindV0],
     Array[_DescribeEventsResponseSlowEventV0],
+    Array[_DescribeEventsResponseElectionV0],
     Tags,
 ]
 
@@ -214,6 +237,7 @@ def _build_describe_events_response_v0(wire: _DescribeEventsResponseV0) -> Descr
         plans,
         kinds,
         slowest,
+        elections,
         tags,
     ) = wire
     return DescribeEventsResponse(
@@ -230,6 +254,7 @@ def _build_describe_events_response_v0(wire: _DescribeEventsResponseV0) -> Descr
         plans=tuple([_build_describe_events_response_plan_v0(element) for element in plans]),
         kinds=tuple([_build_describe_events_response_kind_v0(element) for element in kinds]),
         slowest=tuple([_build_describe_events_response_slow_event_v0(element) for element in slowest]),
+        elections=tuple([_build_describe_events_response_election_v0(element) for element in elections]),
         unknown_tags=kept(tags) if tags else (),
     )
 
@@ -249,6 +274,7 @@ def _pack_describe_events_response_v0(value: DescribeEventsResponse) -> tuple[ob
         [_pack_describe_events_response_plan_v0(element) for element in value.plans],
         [_pack_describe_events_response_kind_v0(element) for element in value.kinds],
         [_pack_describe_events_response_slow_event_v0(element) for element in value.slowest],
+        [_pack_describe_events_response_election_v0(element) for element in value.elections],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 

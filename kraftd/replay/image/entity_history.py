@@ -1,16 +1,19 @@
 """What the log says of brokers and partitions over time, as rows: made while it is folded.
 
 A row is kept back while a transaction is open, and forgotten if that is aborted, so that every row is a
-change that happened. Only what the rows show is followed (leader, ISR, replicas); the state itself is the
+change that happened. Only what rows are told from is followed of a partition; the state itself is the
 image's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from kraftd.metadata.election_reasons import Leadership, leadership_of
+from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
+from kraftd.metadata.parts.topics.partitions import MIGRATING
 from kraftd.records import messages as m
 from kraftd.records.frame import AnyRecord
 from kraftd.types import NodeId, Offset, Uuid, uuid_text
@@ -155,101 +158,158 @@ class Registrations(CertainRows[Registration]):
                 )
 
 
-class _PartitionState(msgspec.Struct, frozen=True, gc=False):
-    """What the rows show of a partition."""
+class PartitionState(msgspec.Struct, frozen=True, gc=False):
+    """What is followed of a partition."""
 
-    leader: NodeId
-    isr: tuple[NodeId, ...]
-    replicas: tuple[NodeId, ...]
+    led: Leadership
+    directories: tuple[Uuid, ...]
 
 
 class _Topic(NamedTuple):
-    """A topic, and what is shown of its partitions."""
+    """A topic, and what is followed of its partitions."""
 
     id_text: str
     name: str
-    partitions: dict[int, _PartitionState]
+    partitions: dict[int, PartitionState]
 
 
-class PartitionChanges(CertainRows[PartitionChange]):
-    """Changes of partitions' leaders, ISRs and replicas."""
+class PartitionStep(NamedTuple):
+    """What a record made of a partition: None is "not there"."""
+
+    row: FoldRow
+    topic_id: Uuid
+    topic_id_text: str
+    topic: str
+    partition_id: int
+    before: PartitionState | None
+    now: PartitionState | None
+    is_shown: bool
+    """Whether it is a row of the table of changes: those show the leader, the ISR and the replicas."""
+
+    @property
+    def key(self) -> tuple[Uuid, int]:
+        """Which partition it is."""
+        return self.topic_id, self.partition_id
+
+
+class PartitionSteps(CertainRows[PartitionStep]):
+    """Changes of partitions, one after another."""
 
     def __init__(self, cluster_id: str) -> None:
         super().__init__(cluster_id)
         self._topics: dict[Uuid, _Topic] = {}
+        self._directories: dict[tuple[Uuid, ...], tuple[Uuid, ...]] = {}
+        """Each list of directories once: partitions by the thousand have the same."""
 
     def _look(self, record: AnyRecord, row: FoldRow) -> None:
         match record:
             case m.PartitionChangeRecord():
                 before = self._topics[record.topic_id].partitions[record.partition_id]
-                now = _PartitionState(
-                    before.leader if record.leader == NO_CHANGE else record.leader,
-                    before.isr if record.isr is None else record.isr,
-                    before.replicas if record.replicas is None else record.replicas,
-                )
+                now = self._changed(before, record)
                 if now != before:
-                    self._put(row, record.topic_id, record.partition_id, now)
+                    self._put(row, record, now, is_shown=_shown(now) != _shown(before))
             case m.PartitionRecord():
-                now = _PartitionState(record.leader, record.isr, record.replicas)
-                self._put(row, record.topic_id, record.partition_id, now)
+                now = PartitionState(
+                    leadership_of(record), self._directories_of(record.directories, record.replicas)
+                )
+                self._put(row, record, now, is_shown=True)
             case m.TopicRecord():
                 self._topics[record.topic_id] = _Topic(uuid_text(record.topic_id), record.name, {})
             case m.RemoveTopicRecord():
                 gone = self._topics.pop(record.topic_id)
                 for partition_id, before in sorted(gone.partitions.items()):
-                    self._keep(self._row(row, gone, partition_id, before, None))
+                    place = record.topic_id, gone.id_text, gone.name, partition_id
+                    self._keep(PartitionStep(row, *place, before, None, is_shown=True))
                 if self._pending is not None:
                     self._on_abort(lambda: self._topics.update({record.topic_id: gone}))
+            case m.ClearElrRecord(topic_name=name):
+                self._clear_elr(topic for topic in self._topics.values() if name in ("", topic.name))
+            case m.FeatureLevelRecord(name=name, feature_level=0) if name == ELIGIBLE_LEADER_REPLICAS:
+                self._clear_elr(self._topics.values())
 
-    def _put(self, row: FoldRow, topic_id: Uuid, partition_id: int, now: _PartitionState) -> None:
-        topic = self._topics[topic_id]
-        partitions = topic.partitions
-        before = partitions.get(partition_id)
-        partitions[partition_id] = now
-        if self._pending is not None:
-            self._on_abort(partial(_put_back, partitions, partition_id, before))
-        self._keep(self._row(row, topic, partition_id, before, now))
+    def _changed(self, before: PartitionState, record: m.PartitionChangeRecord) -> PartitionState:
+        old = before.led
+        replicas = old.replicas if record.replicas is None else record.replicas
+        led = Leadership(
+            old.leader if record.leader == NO_CHANGE else record.leader,
+            old.isr if record.isr is None else record.isr,
+            replicas,
+            old.elr if record.eligible_leader_replicas is None else record.eligible_leader_replicas,
+            old.last_known_elr if record.last_known_elr is None else record.last_known_elr,
+            old.is_recovering if record.leader_recovery_state < 0 else bool(record.leader_recovery_state),
+        )
+        listed = before.directories if record.directories is None else record.directories
+        return PartitionState(led, self._directories_of(listed, replicas))
 
-    def _row(
+    def _directories_of(self, listed: tuple[Uuid, ...], replicas: tuple[NodeId, ...]) -> tuple[Uuid, ...]:
+        """Where the replicas are; where nothing is said of any, none has a name."""
+        if len(listed) != len(replicas):
+            listed = (MIGRATING,) * len(replicas)
+        return self._directories.setdefault(listed, listed)
+
+    def _clear_elr(self, topics: Iterable[_Topic]) -> None:
+        """Nobody is eligible any more. No leader, ISR or replica changes, so there is no step."""
+        for topic in topics:
+            for partition_id, before in topic.partitions.items():
+                if before.led.elr or before.led.last_known_elr:
+                    led = msgspec.structs.replace(before.led, elr=(), last_known_elr=())
+                    topic.partitions[partition_id] = PartitionState(led, before.directories)
+                    if self._pending is not None:
+                        self._on_abort(partial(_put_back, topic.partitions, partition_id, before))
+
+    def _put(
         self,
         row: FoldRow,
-        topic: _Topic,
-        partition_id: int,
-        before: _PartitionState | None,
-        now: _PartitionState | None,
-    ) -> PartitionChange:
-        leader_before, was = (None, None) if before is None else (before.leader, before.isr)
-        leader, isr = (None, None) if now is None else (now.leader, now.isr)
-        shown = now or before or _NOTHING
-        return PartitionChange(
-            self._cluster_id,
-            row.offset,
-            row.epoch,
-            row.timestamp_us,
-            topic.id_text,
-            topic.name,
-            partition_id,
-            "created" if before is None else "removed" if now is None else "changed",
-            leader_before,
-            leader,
-            was,
-            isr,
-            _without(was, isr),
-            _without(isr, was),
-            shown.replicas,
-        )
+        record: m.PartitionRecord | m.PartitionChangeRecord,
+        now: PartitionState,
+        *,
+        is_shown: bool,
+    ) -> None:
+        topic, partition_id = self._topics[record.topic_id], record.partition_id
+        before = topic.partitions.get(partition_id)
+        topic.partitions[partition_id] = now
+        if self._pending is not None:
+            self._on_abort(partial(_put_back, topic.partitions, partition_id, before))
+        place = record.topic_id, topic.id_text, topic.name, partition_id
+        self._keep(PartitionStep(row, *place, before, now, is_shown))
+
+
+def change_row(cluster_id: str, step: PartitionStep) -> PartitionChange:
+    """The row of the table of changes that a step is."""
+    before, now = step.before, step.now
+    leader_before, was = (None, None) if before is None else (before.led.leader, before.led.isr)
+    leader, isr = (None, None) if now is None else (now.led.leader, now.led.isr)
+    shown = now or before
+    return PartitionChange(
+        cluster_id,
+        step.row.offset,
+        step.row.epoch,
+        step.row.timestamp_us,
+        step.topic_id_text,
+        step.topic,
+        step.partition_id,
+        "created" if before is None else "removed" if now is None else "changed",
+        leader_before,
+        leader,
+        was,
+        isr,
+        _without(was, isr),
+        _without(isr, was),
+        () if shown is None else shown.led.replicas,
+    )
+
+
+def _shown(state: PartitionState) -> tuple[NodeId, tuple[NodeId, ...], tuple[NodeId, ...]]:
+    return state.led.leader, state.led.isr, state.led.replicas
 
 
 def _put_back(
-    partitions: dict[int, _PartitionState], partition_id: int, before: _PartitionState | None
+    partitions: dict[int, PartitionState], partition_id: int, before: PartitionState | None
 ) -> None:
     if before is None:
         del partitions[partition_id]
     else:
         partitions[partition_id] = before
-
-
-_NOTHING: Final = _PartitionState(-1, (), ())
 
 
 def _without(nodes: tuple[NodeId, ...] | None, others: tuple[NodeId, ...] | None) -> Sequence[NodeId]:

@@ -10,15 +10,17 @@ folded again up to there.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftd.metadata.broker_moments import Moment
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.part import ImageView
 from kraftd.metadata.parts.brokers import BROKERS
@@ -48,11 +50,13 @@ from kraftd.replay.source.columns import chosen
 from kraftd.replay.source.decode import Decoder
 from kraftd.replay.source.filters import RecordFilter
 from kraftd.replay.source.pieces import PARTITION_BYTES, UNJUDGED, Piece, pack, plan_node
-from kraftd.replay.table_parts import rows_batch, tuples_batch, write_part
+from kraftd.replay.table_parts import part_writer, rows_batch, tuples_batch, write_part
 from kraftd.types import Offset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+RowT = TypeVar("RowT")
 
 RECORDS_PER_SHARD: Final = 500_000
 SHARDS_MAX: Final = 64
@@ -80,6 +84,8 @@ _ROWS: Final = pa.schema(
         ("value", pa.binary()),
     ]
 )
+_HISTORY_TABLES: Final = ("partition_changes", "partition_states", "replica_states", "elections")
+"""What a shard writes while it folds, in the order of `ShardRows`."""
 _RESULT: Final = pa.schema([("result", pa.binary())])
 
 
@@ -100,6 +106,8 @@ class FoldSummary(msgspec.Struct, frozen=True):
     topic_count: int = 0
     partition_count: int = 0
     last_record_at_ms: int = -1
+    illegal_moves: int = 0
+    """Moves of partitions and replicas, from state to state, that no table allows."""
 
 
 class FoldTask(msgspec.Struct, frozen=True):
@@ -119,6 +127,7 @@ class NonPartitionResult(msgspec.Struct, frozen=True):
 
     summary: FoldSummary
     cross_shard: tuple[CrossShardRecord, ...]
+    moments: tuple[Moment, ...]
     stopped: Stopped | None
 
 
@@ -131,6 +140,7 @@ class ShardResult(msgspec.Struct, frozen=True):
     partition_count: int
     unknown_kinds: dict[str, int]
     stopped: Stopped | None
+    illegal_moves: int
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -140,6 +150,7 @@ class Context(msgspec.Struct, frozen=True):
     cluster_ids: dict[int, str]
     shards: dict[int, int]
     cross_shard: dict[int, tuple[CrossShardRecord, ...]]
+    moments: dict[int, tuple[Moment, ...]]
     ends: dict[int, Offset]
 
 
@@ -207,13 +218,14 @@ def _together(summary: FoldSummary, parts: Sequence[ShardResult], stopped: str |
         unknown_kinds=unknown,
         is_partial=bool(unknown),
         stopped=stopped,
+        illegal_moves=sum(part.illegal_moves for part in parts),
     )
 
 
 def _forget_parts(out: Path, tasks: Sequence[FoldTask]) -> None:
     """Remove what the shards of a fold that is done again have written."""
     for task in tasks:
-        for table in ("partitions", "partition_changes"):
+        for table in ("partitions", *_HISTORY_TABLES):
             for path in (out / table).glob(f"part-{task.index}-*.parquet"):
                 path.unlink()
 
@@ -235,7 +247,8 @@ def _run_non_partition(encoded: bytes, *, out: str, show_secrets: bool) -> tuple
     state = fold_non_partition(_non_partition_rows(task), task.cluster_id)
     if state.stopped is None:
         _write_non_partition(Path(out), task, state, show_secrets=show_secrets)
-    result = NonPartitionResult(_summary(state, task.end_offset), state.cross_shard, state.stopped)
+    summary = _summary(state, task.end_offset)
+    result = NonPartitionResult(summary, state.cross_shard, state.moments, state.stopped)
     return task.index, msgspec.msgpack.encode(result)
 
 
@@ -304,6 +317,7 @@ def _shards(
             cluster_ids={task.index: task.cluster_id for task in good},
             shards={task.index: task.shards for task in good},
             cross_shard={task.index: results[task.index].cross_shard for task in good},
+            moments={task.index: results[task.index].moments for task in good},
             ends={task.index: task.end_offset for task in good},
         )
     )
@@ -356,10 +370,14 @@ def _fold_shards(batches: Iterable[pa.RecordBatch], context: bytes) -> Iterator[
 
 def _fold_shard(known: Context, fold: int, number: int, rows: Iterator[FoldRow]) -> ShardResult:
     out, cluster_id, part = Path(known.out), known.cluster_ids[fold], f"{fold}-{number}"
-    shard = Shard(cluster_id, number, known.shards[fold], known.cross_shard[fold])
-    changes = shard.changes(rows, ROWS_PER_WRITE)
-    batches = (tuples_batch("partition_changes", found) for found in changes)
-    write_part(out, "partition_changes", part, batches)
+    shard = Shard(cluster_id, number, known.shards[fold], known.cross_shard[fold], known.moments[fold])
+    with ExitStack() as opened:
+        tables = {name: opened.enter_context(part_writer(out, name, part)) for name in _HISTORY_TABLES}
+        for changes, states in shard.history(rows, ROWS_PER_WRITE):
+            rows_of: tuple[Sequence[tuple[object, ...]], ...] = (changes, *states)
+            for name, found in zip(_HISTORY_TABLES, rows_of, strict=True):
+                for chunk in _chunks(found):
+                    tables[name].add(tuples_batch(name, chunk))
     image = shard.image()
     of_image = {"cluster_id": cluster_id, "end_offset": known.ends[fold]}
     count = 0
@@ -368,7 +386,15 @@ def _fold_shard(known: Context, fold: int, number: int, rows: Iterator[FoldRow])
             full = ({**of_image, **row} for row in table.rows(ImageView(image)))
             count += write_part(out, table.name, part, (rows_batch(table.name, c) for c in _chunks(full)))
     total = f"{partitions_sum(image):032x}"
-    return ShardResult(fold, total, shard.record_count, count, _unknown(image), shard.stopped)
+    return ShardResult(
+        fold,
+        total,
+        shard.record_count,
+        count,
+        _unknown(image),
+        shard.stopped,
+        shard.illegal_moves,
+    )
 
 
 # -- rows
@@ -407,8 +433,8 @@ def _fold_rows(batch: pa.RecordBatch) -> Iterator[FoldRow]:
     return (FoldRow(*row) for row in zip(*(batch.column(i).to_pylist() for i in range(5)), strict=True))
 
 
-def _chunks(rows: Iterator[dict[str, object]]) -> Iterator[list[dict[str, object]]]:
-    chunk: list[dict[str, object]] = []
+def _chunks(rows: Iterable[RowT]) -> Iterator[list[RowT]]:
+    chunk: list[RowT] = []
     for row in rows:
         chunk.append(row)
         if len(chunk) == ROWS_PER_WRITE:

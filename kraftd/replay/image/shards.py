@@ -9,6 +9,10 @@ reach into partitions. They are *cross-shard records*, handed to every shard and
 * ClearElr, of all topics, or of the one that had the name at that offset;
 * Begin, End and AbortTransaction: each shard shows what it showed before Begin until it ends.
 
+What becomes of brokers changes no partition by itself, but says why leaders changed and which state a replica
+is in: the *moments* of brokers, read off their records by the task of the non-partition state, go to every
+shard as well.
+
 A config is set by a topic's name, and goes with the topic, which is removed by its id: both are in the
 non-partition state, where the name is known.
 
@@ -23,11 +27,12 @@ the parts runs them again up to there.
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from kraftd.errors import MalformedError
+from kraftd.metadata.broker_moments import Moment, MomentsReader
 from kraftd.metadata.entity_hash import HASH_MASK
 from kraftd.metadata.image import EMPTY, MetadataImage, to_records
 from kraftd.metadata.image_builder import ImageBuilder, apply_all
@@ -39,10 +44,12 @@ from kraftd.records.frame import RECORD_CODECS, AnyRecord, decode_record
 from kraftd.replay.image.entity_history import (
     FoldRow,
     PartitionChange,
-    PartitionChanges,
+    PartitionSteps,
     Registration,
     Registrations,
+    change_row,
 )
+from kraftd.replay.image.state_history import StateHistory, StateRows
 from kraftd.replay.source.contents import ENDING_AT, PARTITION_KINDS, TOPIC_ID_AT
 from kraftd.types import Offset, Uuid
 
@@ -85,7 +92,16 @@ class NonPartitionState(msgspec.Struct, frozen=True):
     last_timestamp_ms: int
     cross_shard: tuple[CrossShardRecord, ...]
     registrations: tuple[Registration, ...]
+    moments: tuple[Moment, ...]
+    """What became of brokers: shards see no record about one."""
     stopped: Stopped | None = None
+
+
+class ShardRows(NamedTuple):
+    """What happened to the partitions of a shard, by table."""
+
+    changes: list[PartitionChange]
+    states: StateRows
 
 
 def is_of_partition(value: bytes) -> bool:
@@ -117,7 +133,7 @@ def topic_of_non_partition(value: bytes) -> Uuid | None:
 def fold_non_partition(rows: Iterable[FoldRow], cluster_id: str = "") -> NonPartitionState:
     """Fold all but the records of partitions, in the order of their offsets."""
     builder, cross_shard = ImageBuilder(EMPTY), []
-    history = Registrations(cluster_id)
+    history, moments = Registrations(cluster_id), MomentsReader()
     count, last_ms = 0, -1
     stopped = None
     for row in rows:
@@ -125,6 +141,7 @@ def fold_non_partition(rows: Iterable[FoldRow], cluster_id: str = "") -> NonPart
             record = decode_record(row.value)
             builder.apply(record, row.offset)
             history.add(record, row)
+            moments.add(record, row.offset, row.batch_base_offset, row.epoch, row.timestamp_ms)
         except (ImpossibleRecordError, MalformedError) as error:
             stopped = Stopped(row.offset, row.batch_base_offset, str(error))
             break
@@ -139,7 +156,13 @@ def fold_non_partition(rows: Iterable[FoldRow], cluster_id: str = "") -> NonPart
         elif isinstance(record, (*_CROSS_SHARD, m.ClearElrRecord)):
             cross_shard.append(CrossShardRecord(row.batch_base_offset, row.offset, row.value))
     return NonPartitionState(
-        builder.image(), count, last_ms, tuple(cross_shard), tuple(history.take()), stopped
+        builder.image(),
+        count,
+        last_ms,
+        tuple(cross_shard),
+        tuple(history.take()),
+        tuple(moments.moments),
+        stopped,
     )
 
 
@@ -147,37 +170,57 @@ class Shard:
     """The partitions of some topics. Feed it their records in the order of their offsets, then ask."""
 
     def __init__(
-        self, cluster_id: str, shard: int, shards: int, cross_shard: Sequence[CrossShardRecord]
+        self,
+        cluster_id: str,
+        shard: int,
+        shards: int,
+        cross_shard: Sequence[CrossShardRecord],
+        moments: Sequence[Moment] = (),
     ) -> None:
+        """`moments` are all that became of brokers in the log."""
+        self._cluster_id = cluster_id
         self._cross_shard = [
             FoldRow(one.batch_base_offset, one.offset, 0, -1, one.value)
             for one in cross_shard
             if one.topic_id is None or shard_of(one.topic_id, shards) == shard
         ]
         self._builder = ImageBuilder(EMPTY)
-        self._history = PartitionChanges(cluster_id)
+        self._steps = PartitionSteps(cluster_id)
+        self._states = StateHistory(cluster_id, moments)
         self.record_count = 0
         self.stopped: Stopped | None = None
 
-    def changes(self, rows: Iterable[FoldRow], at_once: int = 1) -> Iterator[list[PartitionChange]]:
-        """Fold the records of these topics; what changed, at least so many at once but for the last.
+    def history(self, rows: Iterable[FoldRow], at_once: int = 1) -> Iterator[ShardRows]:
+        """Fold the records of these topics; what happened, in so many steps at once but for the last.
 
         Ends early if `stopped`.
         """
-        history = self._history
+        steps = self._steps
         for row in merge(rows, self._cross_shard, key=attrgetter("offset")):
             try:
                 record = decode(row.value)
                 self._builder.apply(record, row.offset)
-                history.add(record, row)
+                steps.add(record, row)
             except (ImpossibleRecordError, MalformedError) as error:
                 self.stopped = Stopped(row.offset, row.batch_base_offset, str(error))
                 return
             self.record_count += isinstance(record, m.PartitionRecord | m.PartitionChangeRecord)
-            if len(history) >= at_once:
-                yield history.take()
-        if found := history.take():
-            yield found
+            if len(steps) >= at_once:
+                yield self._rows()
+        yield self._rows(is_end=True)
+
+    @property
+    def illegal_moves(self) -> int:
+        """How many moves from state to state were met that no table allows."""
+        return self._states.illegal_moves
+
+    def _rows(self, *, is_end: bool = False) -> ShardRows:
+        found = self._steps.take()
+        self._states.add(found)
+        if is_end:
+            self._states.end()
+        changes = [change_row(self._cluster_id, step) for step in found if step.is_shown]
+        return ShardRows(changes, self._states.take())
 
     def image(self) -> MetadataImage:
         """The image of these topics, with the features that the cross-shard records set."""

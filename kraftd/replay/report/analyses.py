@@ -132,6 +132,88 @@ def leadership_churn(tables: Tables, steps: Mapping[str, int] | int = BUCKET_S) 
     )
 
 
+def elections_over_time(tables: Tables, steps: Mapping[str, int] | int = BUCKET_S) -> "DataFrame":
+    """How often the leader of a partition changed, by the reason, step by step."""
+    from pyspark.sql import functions as f
+
+    held = _stepped(tables["elections"], steps)
+    return held.groupBy("cluster_id", "time", "reason").agg(f.count("*").alias("elections"))
+
+
+def elections_by_reason(tables: Tables) -> "DataFrame":
+    """How often the leader of a partition changed, by reason and rule, and what told the first reason."""
+    from pyspark.sql import functions as f
+
+    return (
+        tables["elections"]
+        .groupBy("cluster_id", "reason", "rule")
+        .agg(f.count("*").alias("elections"), f.min_by("why", "offset").alias("first_known_by"))
+    )
+
+
+def without_leader_by_topic(tables: Tables, most: int = 10) -> "DataFrame":
+    """The topics whose partitions were longest without a leader, all partitions added up.
+
+    What is so at the end of the log counts up to its last record; what began before the log, from its first.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    offline = _spans(tables, "partition_states").where("state = 'Offline'")
+    lasted = f.greatest(f.lit(0), _ms("until") - _ms("since"))
+    counted = offline.groupBy("cluster_id", "topic_id", "topic").agg(
+        f.sum(lasted).alias("without_leader_ms"),
+        f.max(lasted).alias("longest_ms"),
+        f.count("*").alias("times"),
+        f.countDistinct("partition_id").alias("partitions"),
+        f.sum(f.col("to_offset").isNull().cast("int")).alias("still"),
+    )
+    rank = Window.partitionBy("cluster_id").orderBy(f.desc("without_leader_ms"), "topic")
+    return counted.withColumn("rank", f.row_number().over(rank)).where(f.col("rank") <= most)
+
+
+def states_over_time(tables: Tables, steps: Mapping[str, int] | int = BUCKET_S) -> "DataFrame":
+    """How many partitions and replicas were in each state but Online, at the end of a step that changed it.
+
+    A replica of which it is known that it was deleted is in none.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    spans = _spans(tables, "partition_states").select("cluster_id", "since", "until", "to_offset", "state")
+    spans = spans.unionByName(
+        _spans(tables, "replica_states").select("cluster_id", "since", "until", "to_offset", "state")
+    ).where("state not in ('Online', 'OnlineReplica', 'ReplicaDeletionSuccessful')")
+    came = spans.select("cluster_id", "state", f.col("since").alias("timestamp"), f.lit(1).alias("more"))
+    went = spans.where("to_offset is not null").select(
+        "cluster_id", "state", f.col("until").alias("timestamp"), f.lit(-1).alias("more")
+    )
+    changed = (
+        _stepped(came.unionByName(went), steps)
+        .groupBy("cluster_id", "state", "time")
+        .agg(f.sum("more").alias("more"))
+    )
+    so_far = Window.partitionBy("cluster_id", "state").orderBy("time")
+    return changed.withColumn("count", f.sum("more").over(so_far)).drop("more")
+
+
+def _spans(tables: Tables, name: str) -> "DataFrame":
+    """The states of a table, with `since` and `until` in the times of the log."""
+    from pyspark.sql import functions as f
+
+    log = (
+        tables["leader_epochs"]
+        .groupBy("cluster_id")
+        .agg(f.min("started_at").alias("begins"), f.max("last_record_at").alias("ends"))
+    )
+    return (
+        tables[name]
+        .join(f.broadcast(log), "cluster_id", "left")
+        .withColumn("since", f.coalesce("from_time", "begins"))
+        .withColumn("until", f.coalesce("to_time", "ends"))
+    )
+
+
 def hot_topics(tables: Tables, most: int = 10) -> "DataFrame":
     """The topics of each cluster whose partitions change most."""
     from pyspark.sql import Window

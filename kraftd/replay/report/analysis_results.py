@@ -35,6 +35,10 @@ class AnalysisResults(msgspec.Struct, frozen=True):
     isr_by_partition: list[dict[str, Any]]
     fencing: list[dict[str, Any]]
     churn: list[dict[str, Any]]
+    elections: list[dict[str, Any]]
+    election_reasons: list[dict[str, Any]]
+    states: list[dict[str, Any]]
+    without_leader: list[dict[str, Any]]
     topics: list[dict[str, Any]]
     matching: list[dict[str, Any]]
     snapshots: list[dict[str, Any]]
@@ -75,6 +79,10 @@ def run_analyses(tables: Tables, clusters: Sequence[ClusterReport]) -> dict[str,
         ),
         "fencing": rows(analyses.broker_fencing(tables), "offset"),
         "churn": rows(analyses.leadership_churn(tables, steps), "time", "broker_id"),
+        "elections": rows(analyses.elections_over_time(tables, steps), "time", "reason"),
+        "election_reasons": rows(analyses.elections_by_reason(tables), "reason", "rule"),
+        "states": rows(analyses.states_over_time(tables, steps), "time", "state"),
+        "without_leader": rows(analyses.without_leader_by_topic(tables), "rank"),
         "topics": rows(analyses.hot_topics(tables), "rank"),
         "matching": rows(analyses.log_matching(tables), "left_directory", "right_directory"),
         "snapshots": rows(analyses.snapshots_against_replay(tables.spark, logs), "directory"),

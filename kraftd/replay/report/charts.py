@@ -8,6 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
+from kraftd.metadata.election_reasons import Reason
+from kraftd.metadata.partition_states import PartitionState
+from kraftd.metadata.replica_states import ReplicaState
+
 Row: TypeAlias = Mapping[str, Any]
 Spec: TypeAlias = dict[str, Any]
 Span: TypeAlias = tuple[int, int]
@@ -123,6 +127,144 @@ def churn(rows: Sequence[Row], step_s: int, span: Span) -> Spec:
     ]
     domain = sorted({row["leader"] for row in data}, key=lambda name: (name == "no leader", len(name), name))
     return _stacked(data, "leader", "partitions", "partitions", step_s, span, domain=domain, height=140)
+
+
+def elections(rows: Sequence[Row], step_s: int, span: Span) -> Spec:
+    """Changes of partitions' leaders, a line for each reason: two of one show beside hundreds of another."""
+    data = [
+        {
+            "time": _time(row["time"]) + step_s * 500,
+            "at": _text(_time(row["time"])),
+            "reason": row["reason"].replace("_", " "),
+            "elections": row["elections"],
+        }
+        for row in rows
+    ]
+    found = {row["reason"] for row in data}
+    domain = [reason for reason in _REASONS if reason in found]
+    most = max((row["elections"] for row in data), default=1)
+    sizes = sorted({1, (most + 1) // 2, most})
+    encoding = {
+        "x": _time_axis("time", (span[0] - step_s * 500, span[1] + step_s * 500)),
+        "y": {
+            "field": "reason",
+            "type": "nominal",
+            "title": None,
+            "sort": domain,
+            "axis": {"grid": True, "labelExpr": "split(datum.label, ' ')"},
+        },
+        "size": {
+            "field": "elections",
+            "type": "quantitative",
+            "title": f"elections in {_length(step_s)}",
+            "scale": {"type": "sqrt", "range": [30, 600]},
+            "legend": {"format": ",d", "values": sizes, "symbolFillColor": COLOURS[-1]},
+        },
+        "color": {
+            "field": "reason",
+            "type": "nominal",
+            "legend": None,
+            "scale": {"domain": list(_REASONS), "range": COLOURS},
+        },
+        "tooltip": [
+            {"field": "at", "title": "from"},
+            {"field": "reason"},
+            {"field": "elections", "format": ","},
+        ],
+    }
+    mark = {"type": "circle", "opacity": 0.8}
+    return _spec({"mark": mark, "encoding": encoding, "height": {"step": 34}}, data)
+
+
+_REASONS: Final = tuple(reason.value.replace("_", " ") for reason in Reason)
+
+
+def without_leader(rows: Sequence[Row]) -> Spec:
+    """The topics whose partitions were longest without a leader."""
+    data = [
+        {
+            "topic": row["topic"],
+            "seconds": row["without_leader_ms"] / 1000,
+            "longest": row["longest_ms"] / 1000,
+            "partitions": row["partitions"],
+            "at_the_end": "some still at the end" if row["still"] else "led again",
+        }
+        for row in rows
+    ]
+    encoding = {
+        "x": {
+            "field": "seconds",
+            "type": "quantitative",
+            "title": "seconds without a leader, all partitions added up",
+            "axis": {"format": ",~r", "tickCount": 8},
+        },
+        "y": {
+            "field": "topic",
+            "type": "nominal",
+            "title": None,
+            "sort": [row["topic"] for row in rows],
+            "axis": {"labelLimit": 260},
+        },
+        "color": {
+            "field": "at_the_end",
+            "type": "nominal",
+            "title": None,
+            "scale": {"domain": ["led again", "some still at the end"], "range": [COLOURS[1], ALARM]},
+        },
+        "tooltip": [
+            {"field": "topic"},
+            {"field": "seconds", "title": "without a leader (s)", "format": ",.1f"},
+            {"field": "longest", "title": "longest at once (s)", "format": ",.1f"},
+            {"field": "partitions"},
+            {"field": "at_the_end", "title": "in the end"},
+        ],
+    }
+    return _spec({"mark": "bar", "encoding": encoding, "height": {"step": 20}}, data)
+
+
+def states(rows: Sequence[Row], span: Span) -> Spec:
+    """How many partitions and replicas were in each state but Online."""
+    data = [
+        {"time": max(_time(row["time"]), span[0]), "state": _STATES[row["state"]], "count": row["count"]}
+        for row in rows
+    ]
+    last = {row["state"]: row["count"] for row in data}
+    data += [{"time": span[1], "state": state, "count": count} for state, count in last.items()]
+    told = [{**row, "at": _text(row["time"])} for row in data]
+    domain = [state for state in _STATES.values() if state in last]
+    encoding = {
+        "x": _time_axis("time", span),
+        "y": {
+            "field": "count",
+            "type": "quantitative",
+            "title": "partitions, replicas",
+            "axis": {"format": ",d", "tickCount": 5},
+        },
+        "color": {
+            "field": "state",
+            "type": "nominal",
+            "title": None,
+            "scale": {"domain": domain, "range": COLOURS},
+        },
+        "strokeDash": {"field": "state", "type": "nominal", "title": None, "scale": {"domain": domain}},
+        "tooltip": [
+            {"field": "at", "title": "from"},
+            {"field": "state"},
+            {"field": "count", "format": ","},
+        ],
+    }
+    mark = {"type": "line", "interpolate": "step-after", "point": {"size": 14}, "strokeWidth": 1.6}
+    return _spec({"mark": mark, "encoding": encoding, "height": 160}, told)
+
+
+_STATES: Final = {
+    PartitionState.OFFLINE.value: "partitions offline",
+    ReplicaState.OFFLINE.label: "replicas offline",
+    ReplicaState.NEW.label: "replicas new",
+    ReplicaState.DELETION_STARTED.label: "deletion started",
+    ReplicaState.DELETION_INELIGIBLE.label: "deletion ineligible",
+}
+"""What is drawn of states, in the order of the legend."""
 
 
 def fencing(rows: Sequence[Row], span: Span) -> Spec:

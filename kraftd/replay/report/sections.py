@@ -4,9 +4,11 @@ Entered by `sections`; `page` makes HTML of them. The sentences are HTML already
 a log but numbers.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from kraftd.metadata.election_reasons import Rule
 from kraftd.replay.report import charts
 from kraftd.replay.report.analysis_results import AnalysisResults
 from kraftd.replay.report.cluster_report import ClusterReport
@@ -95,6 +97,52 @@ def _churn(cluster: ClusterReport, results: AnalysisResults) -> Section:
     )
 
 
+def _elections(cluster: ClusterReport, results: AnalysisResults) -> Section:
+    return Section(
+        "Why leaders of partitions changed",
+        _elections_said(results.election_reasons),
+        charts.elections(results.elections, results.step_s, _span(cluster)),
+        {
+            "reason": "reason",
+            "rule": "rule",
+            "elections": "elections",
+            "the first one is known by": "first_known_by",
+        },
+        sorted(results.election_reasons, key=lambda row: -row["elections"]),
+    )
+
+
+def _without_leader(cluster: ClusterReport, results: AnalysisResults) -> Section:
+    del cluster
+    return Section(
+        "Topics without a leader longest",
+        "All partitions of a topic added up; what has no leader at the end of the log counts up to there.",
+        charts.without_leader(results.without_leader),
+        {
+            "topic": "topic",
+            "ms without a leader": "without_leader_ms",
+            "longest at once, ms": "longest_ms",
+            "times": "times",
+            "partitions": "partitions",
+            "still at the end": "still",
+        },
+        results.without_leader,
+    )
+
+
+def _states(cluster: ClusterReport, results: AnalysisResults) -> Section:
+    illegal = 0 if cluster.fold is None else cluster.fold.image.illegal_moves
+    return Section(
+        "States of partitions and replicas",
+        "How many were in another state than Online. Whether a replica can be read stands in no log; that a "
+        "deleted one is gone shows only when its broker was started again."
+        + (f' <span class="bad">{several(illegal, "move")} that no table allows.</span>' if illegal else ""),
+        charts.states(results.states, _span(cluster)),
+        {"time": "time", "state": "state", "then in it": "count"},
+        results.states,
+    )
+
+
 def _topics(cluster: ClusterReport, results: AnalysisResults) -> Section:
     del cluster
     return Section(
@@ -157,6 +205,9 @@ _SECTIONS: Final[tuple[Callable[[ClusterReport, AnalysisResults], Section], ...]
     _isr,
     _isr_of_partitions,
     _churn,
+    _elections,
+    _without_leader,
+    _states,
     _topics,
     _fencing,
     _matching,
@@ -188,6 +239,22 @@ def _isr_said(results: AnalysisResults) -> str:
     left = sum(row["shrinks"] for row in results.isr_by_broker)
     back = sum(row["expands"] for row in results.isr_by_broker)
     return f"Brokers left an ISR {left:,} times and came back {back:,} times."
+
+
+def _elections_said(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many elections for which reason; those that may have lost records, and those without a reason."""
+    by_reason: Counter[str] = Counter()
+    for row in rows:
+        by_reason[row["reason"]] += row["elections"]
+    told = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in by_reason.most_common())
+    text = f"{several(by_reason.total(), 'election')}" + (f": {told}." if told else ".")
+    unclean = sum(row["elections"] for row in rows if row["rule"] in _MAY_LACK_RECORDS)
+    if unclean:
+        text += f' <span class="bad">{several(unclean, "leader")} may lack records.</span>'
+    return text
+
+
+_MAY_LACK_RECORDS: Final = (Rule.UNCLEAN, Rule.LAST_KNOWN_LEADER)
 
 
 def _fencing_said(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -36,6 +36,10 @@ BUSY = m.DescribeEventsResponse(
         m.DescribeEventsResponseSlowEvent("IncrementalAlterConfigsRequest", 3_100, 9_500, 1_700_000_000_123),
         *(m.DescribeEventsResponseSlowEvent("Apply", 0, took_us, 1_700_000_000_000) for took_us in range(9)),
     ),
+    elections=(
+        m.DescribeEventsResponseElection("controlled_shutdown", "in_sync", 12),
+        m.DescribeEventsResponseElection("offline", "last_known_leader", 1),
+    ),
 )
 
 
@@ -47,7 +51,7 @@ def events(kraftctl: Kraftctl, quorum: ScriptedQuorum, *more: object) -> Outcome
 def test_the_table_is_the_queue_what_is_in_progress_the_ten_slowest_kinds_and_five_events(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
-    head, progress, slowest, single = events(kraftctl, quorum).out.split("\n\n")
+    head, progress, slowest, single, elections = events(kraftctl, quorum).out.split("\n\n")
     assert head.splitlines() == [
         "Node:                   2, the active controller",
         "Queue:                  sessions 0, writes 31; the oldest for 12 ms",
@@ -72,6 +76,11 @@ def test_the_table_is_the_queue_what_is_in_progress_the_ten_slowest_kinds_and_fi
     assert rows[0] == "SlowestEvent             Waited  Took  At"
     assert rows[1] == "IncrementalAlterConfigs  3.1     9.5   2023-11-14T22:13:20.123Z"
     assert len(rows) == 6
+    assert elections.splitlines() == [
+        "ElectionReason       Rule               Elections",
+        "controlled_shutdown  in_sync            12",
+        "offline              last_known_leader  1",
+    ]
 
 
 def test_everything_is_told_in_json(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
@@ -97,6 +106,7 @@ def test_everything_is_told_in_json(kraftctl: Kraftctl, quorum: ScriptedQuorum) 
         "processing_us": 9_500,
         "at_ms": 1_700_000_000_123,
     }
+    assert data["elections"][0] == {"reason": "controlled_shutdown", "rule": "in_sync", "elections": 12}
 
 
 def test_kafkas_own_controllers_do_not_tell(kraftctl: Kraftctl) -> None:

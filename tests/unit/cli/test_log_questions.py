@@ -216,11 +216,21 @@ def test_a_diff_needs_two_sides(kraftctl: Kraftctl, made: LogMaker, words: tuple
 
 
 def test_a_history(kraftctl: Kraftctl, made: LogMaker) -> None:
+    why = "broker 1 was registered fenced at offset 2"
     rows = kraftctl("log", "history", made.home, "partition", "orders-0").out.splitlines()
     assert [" ".join(row.split()) for row in rows] == [
         "Offset Time Epoch Leader Change",
         "5 2023-11-14T22:13:24.000Z 1 1 created on 1,2,3, led by 1",
-        "9 2023-11-14T22:13:27.000Z 3 2 leader moved 1 -> 2",
+        f"9 2023-11-14T22:13:27.000Z 3 2 leader moved 1 -> 2: offline, in_sync ({why})",
+    ]
+    partition = kraftctl("log", "history", made.home, "partition", "orders-0", "-o", "json").data
+    assert [change["election"] for change in partition["changes"]] == [
+        None,
+        {
+            "reason": "offline",
+            "rule": "in_sync",
+            "why": why,
+        },
     ]
     data = kraftctl("log", "history", made.home, "broker", "2", "-o", "json").data
     assert (data["subject"], data["name"], data["start_offset"], data["end_offset"]) == ("broker", "2", 0, 11)

@@ -8,6 +8,7 @@ import pytest
 
 from kraftd.controller.partitions.election import STEPS, Candidates, Elected, ElectionKind, elect
 from kraftd.controller.partitions.partition_change_builder import Rules, Target, partition_change
+from kraftd.metadata.election_reasons import Rule
 from kraftd.metadata.parts.topics.partitions import UNASSIGNED
 from kraftd.records.messages import PartitionChangeRecord
 from tests.unit.controller.cluster import directory, led
@@ -101,21 +102,21 @@ def test_every_kind_of_election_has_its_steps():
 @pytest.mark.parametrize(
     ("kind", "given", "elected"),
     [
-        (ElectionKind.ONLINE, {}, (1, False)),
-        (ElectionKind.ONLINE, {"leader": 2}, (2, False)),
-        (ElectionKind.PREFERRED, {"leader": 2}, (1, False)),
-        (ElectionKind.PREFERRED, {"leader": 2, "active": (2, 3)}, (2, False)),
-        (ElectionKind.PREFERRED, {"active": (2, 3)}, (2, False)),
-        (ElectionKind.ONLINE, {"active": (2, 3)}, (2, False)),
-        (ElectionKind.ONLINE, {"active": (3,)}, (-1, False)),
-        (ElectionKind.UNCLEAN, {"active": (3,)}, (3, True)),
-        (ElectionKind.UNCLEAN, {"active": (2, 3)}, (2, False)),
-        (ElectionKind.ONLINE, {"isr": (), "elr": (3,)}, (3, False)),
-        (ElectionKind.ONLINE, {"isr": (1,), "elr": (3,), "active": (3,)}, (-1, False)),
-        (ElectionKind.ONLINE, {"isr": (), "last": (3,)}, (3, True)),
-        (ElectionKind.ONLINE, {"isr": (), "last": (3,), "active": (1, 2)}, (-1, False)),
-        (ElectionKind.ONLINE, {"isr": (), "last": (2, 3)}, (-1, False)),
-        (ElectionKind.UNCLEAN, {"isr": (), "active": ()}, (-1, False)),
+        (ElectionKind.ONLINE, {}, (1, False, Rule.IN_SYNC)),
+        (ElectionKind.ONLINE, {"leader": 2}, (2, False, Rule.IN_SYNC)),
+        (ElectionKind.PREFERRED, {"leader": 2}, (1, False, Rule.PREFERRED_REPLICA)),
+        (ElectionKind.PREFERRED, {"leader": 2, "active": (2, 3)}, (2, False, Rule.IN_SYNC)),
+        (ElectionKind.PREFERRED, {"active": (2, 3)}, (2, False, Rule.IN_SYNC)),
+        (ElectionKind.ONLINE, {"active": (2, 3)}, (2, False, Rule.IN_SYNC)),
+        (ElectionKind.ONLINE, {"active": (3,)}, (-1, False, Rule.NOBODY)),
+        (ElectionKind.UNCLEAN, {"active": (3,)}, (3, True, Rule.UNCLEAN)),
+        (ElectionKind.UNCLEAN, {"active": (2, 3)}, (2, False, Rule.IN_SYNC)),
+        (ElectionKind.ONLINE, {"isr": (), "elr": (3,)}, (3, False, Rule.ELIGIBLE)),
+        (ElectionKind.ONLINE, {"isr": (1,), "elr": (3,), "active": (3,)}, (-1, False, Rule.NOBODY)),
+        (ElectionKind.ONLINE, {"isr": (), "last": (3,)}, (3, True, Rule.LAST_KNOWN_LEADER)),
+        (ElectionKind.ONLINE, {"isr": (), "last": (3,), "active": (1, 2)}, (-1, False, Rule.NOBODY)),
+        (ElectionKind.ONLINE, {"isr": (), "last": (2, 3)}, (-1, False, Rule.NOBODY)),
+        (ElectionKind.UNCLEAN, {"isr": (), "active": ()}, (-1, False, Rule.NOBODY)),
     ],
 )
 def test_who_is_elected(kind, given, elected):

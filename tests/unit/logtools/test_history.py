@@ -24,7 +24,7 @@ from kraftd.records.messages import (
     TopicRecord,
 )
 from tests.fixtures import klog
-from tests.unit.logtools.logs import ORDERS, T0, broker, config, moved, orders
+from tests.unit.logtools.logs import ORDERS, T0, LogMaker, broker, config, moved, orders
 
 
 def lines(history: History) -> list[tuple[int, int, int, str]]:
@@ -189,3 +189,94 @@ def test_cordoned_directories_of_kafka_4_3_are_told():
     told = [(entry.offset, entry.change.text) for entry in found.entries]
     assert (23, "cordoned log directories not told -> none") in told
     assert not [text for _, text in told if "not shown here" in text]
+
+
+def why(history: History) -> list[tuple[int, str, str, str]]:
+    """What entries tell of elections."""
+    return [
+        (one.offset, one.election.reason.value, one.election.rule.value, one.election.why)
+        for one in history.entries
+        if one.election is not None
+    ]
+
+
+def active(broker_id: int, **what: int) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(broker_id, 1, **what)
+
+
+def all_up(made: LogMaker) -> None:
+    made.batch(broker(3), *(active(one, fenced=-1) for one in (1, 2, 3)))
+
+
+def test_why_leaders_changed(tmp_path: Path):
+    made = orders(tmp_path)
+    all_up(made)
+    first = made.end - 3
+    made.batch(moved(0, leader=3, isr=(1, 3)), active(2, fenced=1))
+    made.batch(moved(0, leader=1))
+    made.batch(active(1, in_controlled_shutdown=1), moved(0, leader=3, isr=(3,)))
+    made.batch(moved(0, leader=2, isr=(2,), leader_recovery_state=1))
+    made.batch(moved(0, leader=-1))
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["partition"], "orders-0")
+    assert why(history)[1:] == [
+        (first + 3, "offline", "in_sync", f"broker 2 was fenced at offset {first + 4}"),
+        (
+            first + 5,
+            "preferred",
+            "preferred_replica",
+            "broker 3 could have gone on, and the first replica leads",
+        ),
+        (
+            first + 7,
+            "controlled_shutdown",
+            "in_sync",
+            f"broker 1 began a controlled shutdown at offset {first + 6}",
+        ),
+        (
+            first + 8,
+            "unknown",
+            "unclean",
+            "broker 3 left the ISR; nothing is told of broker 3 by the end of epoch 3",
+        ),
+        (first + 9, "offline", "nobody", f"broker 2 was fenced at offset {first + 4}"),
+    ]
+
+
+def test_who_comes_back_before_it_is_fenced_was_not_being_fenced(tmp_path: Path):
+    made = orders(tmp_path)
+    all_up(made)
+    left = made.end
+    made.batch(moved(0, leader=3, isr=(1, 3)))
+    made.batch(moved(0, isr=(1, 3, 2)))
+    made.batch(active(2, fenced=1))
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["partition"], "orders-0")
+    assert why(history)[1:] == [
+        (
+            left,
+            "unknown",
+            "in_sync",
+            f"broker 2 ceased to lead, and was back at offset {left + 1} before anything became of it",
+        )
+    ]
+
+
+def test_a_plan_in_slices_is_one_event(tmp_path: Path):
+    made = orders(tmp_path)
+    all_up(made)
+    left = made.end
+    made.batch(moved(0, leader=3, isr=(1, 3)))
+    made.batch(moved(1, leader=3, isr=(1, 3)))
+    made.batch(active(2, fenced=1))
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["partition"], "orders-0")
+    assert why(history)[1:] == [(left, "offline", "in_sync", f"broker 2 was fenced at offset {left + 2}")]
+
+
+def test_an_election_that_was_aborted_never_was(tmp_path: Path):
+    made = orders(tmp_path)
+    all_up(made)
+    made.batch(BeginTransactionRecord(), moved(0, leader=3, isr=(1, 3)), active(2, fenced=1))
+    made.batch(AbortTransactionRecord())
+    left = made.end
+    made.batch(moved(0, leader=3, isr=(1, 3)))
+    history = history_of(find_log(tmp_path), HISTORY_SUBJECTS["partition"], "orders-0")
+    assert [(offset, reason) for offset, reason, _, _ in why(history)][1:] == [(left, "unknown")]

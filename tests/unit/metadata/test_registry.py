@@ -43,6 +43,8 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/quorum_controller.py": "is given its own registration",
     "kraftd/controller/sessions.py": "begins with the brokers of the image",
     "kraftd/metadata/image.py": "metadata.version decides how every part is written",
+    "kraftd/logtools/history.py": "tells why leaders changed, by what became of brokers",
+    "kraftd/metadata/partition_states.py": "tells the state of a partition",
     "kraftd/runtime/controller_server.py": "is given its own registration",
     "kraftd/runtime/registration_manager.py": "registers this controller with the active one",
     "kraftd/runtime/kafka_apis.py": "tells clients the features, and where the controllers listen",

@@ -81,9 +81,9 @@ def in_parts(rows: Sequence[FoldRow], shards: int) -> tuple[str, int, Counter, l
         stops = [rest.stopped]
         sums, unknown, changes = [], Counter(dict(rest.image.unknown_kinds())), []
         for number in range(shards):
-            shard = Shard("c", number, shards, rest.cross_shard)
-            for found in shard.changes(row for row in rows if goes_to(row.value, number, shards)):
-                changes += found
+            shard = Shard("c", number, shards, rest.cross_shard, rest.moments)
+            for found in shard.history(row for row in rows if goes_to(row.value, number, shards)):
+                changes += found.changes
             stops.append(shard.stopped)
             sums.append(partitions_sum(shard.image()))
             unknown.update(dict(shard.image().unknown_kinds()))

@@ -53,6 +53,34 @@ def results() -> AnalysisResults:
             {"broker_id": 12, "fenced_at": T0, "until": T1, "fenced_ms": 60_000, "event": "registered"},
         ],
         churn=[{"time": T0, "broker_id": -1, "won": 2, "lost": 0}],
+        elections=[
+            {"time": T0, "reason": "offline", "elections": 200},
+            {"time": T1, "reason": "controlled_shutdown", "elections": 2},
+        ],
+        election_reasons=[
+            {"reason": "controlled_shutdown", "rule": "in_sync", "elections": 2, "first_known_by": "so"},
+            {"reason": "offline", "rule": "in_sync", "elections": 197, "first_known_by": "nobody led"},
+            {"reason": "offline", "rule": "unclean", "elections": 3, "first_known_by": "nobody led"},
+        ],
+        states=[
+            {"time": T0, "state": "Offline", "count": 7},
+            {"time": T0, "state": "OfflineReplica", "count": 30},
+            {"time": T0, "state": "NewReplica", "count": 1},
+            {"time": T0, "state": "ReplicaDeletionStarted", "count": 2},
+            {"time": T1, "state": "ReplicaDeletionIneligible", "count": 2},
+            {"time": T1, "state": "Offline", "count": 0},
+        ],
+        without_leader=[
+            {
+                "topic": "<i>y",
+                "without_leader_ms": 290_000,
+                "longest_ms": 2_500,
+                "times": 9,
+                "partitions": 4,
+                "still": 1,
+                "rank": 1,
+            },
+        ],
         topics=[
             {"topic": "</script><b>x", "changes": 5, "leader_changes": 2, "shrinks": 3, "rank": 1},
         ],
@@ -107,10 +135,13 @@ def test_it_says_in_words_what_the_plots_show(page: str) -> None:
         "2 snapshots compared with the state that the log makes there, ",
         "<td>x.checkpoint: other</td>",
         "1 finding in snapshots and logs",
+        "202 elections: 200 offline, 2 controlled shutdown.",
+        '<span class="bad">3 leaders may lack records.</span>',
+        "<td>&lt;i&gt;y</td>",
     ):
         assert words in page, words
     plots = re.findall(r'<div class="plot" id="plot-(\d+)" role="img" aria-label="[^"]+"></div>', page)
-    assert [int(number) for number in plots] == list(range(6))
+    assert [int(number) for number in plots] == list(range(9))
 
 
 def test_the_overview_names_folders_and_counts_a_record_once(page: str, report: Report) -> None:
@@ -138,7 +169,7 @@ def test_plots_are_as_wide_as_the_page_and_no_wider(page: str, room: int) -> Non
 def test_every_plot_is_one_that_vega_lite_takes(page: str) -> None:
     found = re.search(r"const specs = (.*);\n", page)
     specs = msgspec.json.decode(found[1].replace("<\\/", "</"))
-    assert len(specs) == 6
+    assert len(specs) == 9
     for spec in specs:
         svg = vl_convert.vegalite_to_svg(spec)
         assert svg.count("<path") > 3

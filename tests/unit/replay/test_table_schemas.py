@@ -3,6 +3,7 @@
 import re
 
 from kraftd.replay.image.entity_history import PartitionChange, Registration
+from kraftd.replay.image.state_history import ElectionRow, PartitionStateRow, ReplicaStateRow
 from kraftd.replay.schemas import TABLES
 from tests.fixtures import ROOT
 
@@ -23,6 +24,9 @@ def test_the_page_lists_every_column_of_every_table() -> None:
 def test_rows_that_are_tuples_have_the_columns_of_their_tables() -> None:
     assert list(PartitionChange._fields) == TABLES["partition_changes"].schema.names
     assert list(Registration._fields) == TABLES["registrations"].schema.names
+    assert list(PartitionStateRow._fields) == TABLES["partition_states"].schema.names
+    assert list(ReplicaStateRow._fields) == TABLES["replica_states"].schema.names
+    assert list(ElectionRow._fields) == TABLES["elections"].schema.names
 
 
 def shown(kind: str) -> str:

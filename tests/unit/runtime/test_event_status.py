@@ -7,6 +7,7 @@ from kraftd.controller.decisions import RunningPlan
 from kraftd.controller.event_queue import Event, EventClass, EventQueue
 from kraftd.controller.plans import Plan
 from kraftd.controller.statistics import EventStatistics
+from kraftd.metadata.election_reasons import Reason, Rule
 from kraftd.protocol.limits import PLANS_MAX
 from kraftd.runtime.event_status import EventStatus
 from kraftd.types import Now
@@ -37,6 +38,7 @@ def status_of(*plans: RunningPlan, events: int = 0) -> EventStatus:
         event_statistics=statistics,
         running_plans=plans,
         new_active_controllers=6,
+        decided_elections={(Reason.PREFERRED, Rule.PREFERRED_REPLICA): 3, (Reason.OFFLINE, Rule.NOBODY): 2},
     )
     waiting = {"appends": 3, "plans": 1, "reads": 2, "resignations": 0}
     apis: Any = SimpleNamespace(queue=queue, timed_out_heartbeats=4, statistics=lambda: waiting)
@@ -130,3 +132,11 @@ def test_what_waits_is_on_the_page_by_class() -> None:
         if each.name == "kraftd_controller_events_waiting"
     }
     assert waiting == {"sessions": 0, "replicas": 0, "writes": 2, "reads": 0}
+
+
+def test_why_leaders_were_elected_is_told() -> None:
+    told = status_of().describe(NOW)
+    assert [(each.reason, each.rule, each.count) for each in told.elections] == [
+        ("offline", "nobody", 2),
+        ("preferred", "preferred_replica", 3),
+    ]
