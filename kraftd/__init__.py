@@ -38,6 +38,7 @@ Where things happen:
     such an election is counted            metadata/parts/topics/leader_elections.py
     replicas are moved                     controller/partitions/reassignment.py
     a topic is created                     controller/topics/creating.py
+    deleted data is followed to its end    controller/deletions/tracker.py
     a change of configs is decided         controller/configs/configuration_control.py
     a record changes the image             metadata/parts/, a module for each kind of entity
     a request fails that nobody expected   runtime/request_failures.py

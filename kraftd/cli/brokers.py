@@ -1,4 +1,4 @@
-"""`kraftctl brokers list|describe|can-stop`: the brokers as the active controller knows them.
+"""`kraftctl brokers list|describe|can-stop|pending`: the brokers as the active controller knows them.
 
 No broker is in between: all of it works while none is up.
 
@@ -9,11 +9,20 @@ at that moment. Brokers that are fenced are listed too: no broker of Kafka's tel
 `can-stop` asks by the rules of a controlled shutdown which partitions need a broker, changes nothing, and
 exits with 5 if there are any: nobody could lead them without it, or too few would be in sync for acks=all.
 
+`pending` counts the committed records behind the offset that a broker reported last, which the active
+controller hears from it: so what the broker does not know yet. It takes the right to read the log, as
+`watch` does.
+
 Schema of `list` and `describe`: a list of broker_id, state (active, fenced, shutting down), broker_epoch,
     incarnation_id, rack (text or null), listeners (NAME://HOST:PORT), log_dirs, cordoned_log_dirs (ids),
     last_contact_ms (since its last heartbeat), session_timeout_ms, metadata_offset (the last it has),
     metadata_lag (records that it has not read; all -1 unknown), leaders, in_sync, replicas (numbers of
     partitions).
+Schema of `pending`: broker_id, state, metadata_offset (the last record that it has read), begin_offset and
+    counted_to_offset (of what was counted), end_offset (of the log), is_complete (false if the log does not
+    reach back, or --limit was reached), records (an object of numbers by kind), topics (a list of topic (null
+    where nobody knows the name of a deleted one), topic_id, change (created, changed, deleted), partitions
+    (how many)).
 Schema of `can-stop`: broker_id, can_stop (bool), without_leader, under_min_isr (lists of partitions, as in
     `kraftctl partitions list`).
 """
@@ -35,12 +44,13 @@ from kraftd.cli.options import (
 from kraftd.cli.output import columns, emit, id_text, labels
 from kraftd.cli.pages import Listing, ask_pages
 from kraftd.cli.partition_pages import list_partitions
+from kraftd.cli.pending import pending_since
 from kraftd.metadata.partition_conditions import PartitionCondition
 from kraftd.metadata.views import ids_text
 from kraftd.protocol.messages import ListBrokersRequest, ListBrokersResponse, ListBrokersResponseBroker
 from kraftd.types import Endpoint, uuid_text
 
-app = typer.Typer(help="List and describe brokers, and say which can stop.")
+app = typer.Typer(help="List and describe brokers, say which can stop, and what they have not read.")
 
 Row: TypeAlias = dict[str, Any]
 
@@ -98,6 +108,52 @@ def can_stop_command(
     emit(data, output_of(context, output), can_stop_table)
     if needed:
         raise typer.Exit(ExitCode.UNHEALTHY)
+
+
+@app.command("pending")
+def pending_command(
+    context: typer.Context,
+    broker_id: Annotated[int, typer.Argument(metavar="ID", min=0, max=NODE_ID_MAX, show_default=False)],
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="Count so many records, and no more.")
+    ] = 100_000,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Show what a broker has not read yet of the metadata log."""
+    nodes = bootstrap_of(context, bootstrap)
+    (broker,) = registered_brokers(nodes, [broker_id], timeout_ms)
+    reported = broker["metadata_offset"]
+    if reported < 0:
+        raise RefusedError(
+            f"broker {broker_id} ({broker['state']}) has reported no offset to this active controller; "
+            "it does with its next heartbeat"
+        )
+    data = {
+        "broker_id": broker_id,
+        "state": broker["state"],
+        "metadata_offset": reported,
+        **pending_since(nodes, reported, limit, timeout_ms),
+    }
+    emit(data, output_of(context, output), pending_table)
+
+
+def pending_table(data: Mapping[str, Any]) -> str:
+    """How much it is, records by kind, and a row for each topic."""
+    broker, count = f"Broker {data['broker_id']} ({data['state']})", sum(data["records"].values())
+    if not count:
+        return f"{broker} has read all of the log, up to offset {data['metadata_offset']}."
+    least = "" if data["is_complete"] else "at least "
+    waiting = f"{least}{count} records wait for it, from {data['begin_offset']} on"
+    head = f"{broker} has read the log up to offset {data['metadata_offset']}; {waiting}."
+    tables = [head, columns(("Kind", "Records"), data["records"].items())]
+    cells = [
+        (row["change"], row["partitions"], row["topic"] or f"({row['topic_id']})") for row in data["topics"]
+    ]
+    if cells:
+        tables.append(columns(("Change", "Partitions", "Topic"), cells))
+    return "\n\n".join(tables)
 
 
 def can_stop_table(data: Mapping[str, Any]) -> str:

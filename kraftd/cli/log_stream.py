@@ -75,7 +75,7 @@ class LogStream:
         for _ in self._nodes:
             try:
                 with Connection(self._nodes[0], TIMEOUT_MS) as connection:
-                    response, _ = _fetch(connection, 0, 0)
+                    response, _ = fetch_committed(connection, 0)
                     return LogEnds(response.start_offset, max(response.high_watermark, 0))
             except CommandError as error:
                 reasons.append(error)
@@ -127,7 +127,7 @@ class LogStream:
     def _read_from(self, connection: Connection) -> Iterator[Part]:
         while True:
             asked_at = time.monotonic()
-            response, records = _fetch(connection, self._offset, _WAIT_MS)
+            response, records = fetch_committed(connection, self._offset, _WAIT_MS)
             if response.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 yield self._snapshot_after(response.start_offset)
                 continue
@@ -149,7 +149,10 @@ class LogStream:
         return taken
 
 
-def _fetch(connection: Connection, offset: Offset, wait_ms: int) -> tuple[FetchCommittedResponse, bytes]:
+def fetch_committed(
+    connection: Connection, offset: Offset, wait_ms: int = 0
+) -> tuple[FetchCommittedResponse, bytes]:
+    """Some committed batches from the one that holds an offset on; none if there is none in that time."""
     request = FetchCommittedRequest(offset=offset, max_wait_ms=wait_ms, max_bytes=_BATCHES_BYTES)
     return connection.call_with_records(request, FetchCommittedResponse, wait_ms + TIMEOUT_MS)
 

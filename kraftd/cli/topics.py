@@ -1,8 +1,8 @@
-"""`kraftctl topics list|describe|create|delete`: topics, without a broker in between.
+"""`kraftctl topics list|describe|create|delete|deletions`: topics, without a broker in between.
 
-`list` and `describe` ask kraftd's leader for page after page, each of them linearizable and of its own
-moment: a topic that does not change meanwhile is told as it is. `create` and `delete` are Kafka's own APIs,
-sent to the active controller over Kafka's wire, and confirmed when committed; so they work with Kafka's
+`list`, `describe` and `deletions` ask kraftd's leader for page after page, each of them linearizable and of
+its own moment: a topic that does not change meanwhile is told as it is. `create` and `delete` are Kafka's own
+APIs, sent to the active controller over Kafka's wire, and confirmed when committed; so they work with Kafka's
 controllers and brokers too. A change that may have been appended is not repeated: the command ends with 5.
 
 Schema of `list`: a list of topic, topic_id, partitions, least_replicas, most_replicas, leaderless,
@@ -14,6 +14,12 @@ Schema of `create`: a list of topic, topic_id, partitions, replication_factor (n
     not tell), validated_only.
 Schema of `delete`: a list of topic, topic_id (null where the node does not tell).
 
+Schema of `deletions`: begin_offset (of what was taken away before it nothing is known), dropped (older
+    replicas that are not kept any more), removals (a list of topic, topic_id, partitions, broker_id, offset
+    (of the record that took them away), reason (topic deleted, reassigned), state (Kafka's name), data (where
+    it is, in words), set_aside (it stays in -stray), heard (whether the active controller has heard all that
+    the broker reported since), removed_ms, since_ms (of the state)).
+
 Follows: Kafka's CreateTopics and DeleteTopics; the names of options and the lines of `kafka-topics`.
 Differs: `list` has numbers beside the names, and each topic that was created has its own.
 """
@@ -24,6 +30,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from kraftd.cli import topic_changes
+from kraftd.cli.deletion_pages import list_deletions
 from kraftd.cli.failures import RefusedError, UsageError
 from kraftd.cli.options import (
     BootstrapOption,
@@ -37,6 +44,7 @@ from kraftd.cli.options import (
 from kraftd.cli.outcomes import Outcomes
 from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels
 from kraftd.cli.partition_pages import moves_text
+from kraftd.cli.times import time_text
 from kraftd.cli.topic_changes import Wanted, parse_assignments
 from kraftd.cli.topic_pages import describe_topics, list_topics
 from kraftd.metadata.views import ids_text
@@ -49,6 +57,9 @@ Row: TypeAlias = dict[str, Any]
 _PARTITIONS_MAX = (1 << 31) - 1
 _REPLICAS_MAX = (1 << 15) - 1
 """What Kafka's request can carry."""
+
+_IDS_MAX = 8
+"""So many partitions are named in a row of a table; more are counted."""
 
 NamesArgument: TypeAlias = Annotated[list[str], typer.Argument(metavar="NAME…", show_default=False)]
 
@@ -196,6 +207,42 @@ def _created_text(row: Row) -> str:
         if row[name] >= 0
     ]
     return f"{done.format(row['topic'])}{': ' * bool(numbers)}{', '.join(numbers)}."
+
+
+@app.command("deletions")
+def deletions_command(
+    context: typer.Context,
+    is_all: Annotated[bool, typer.Option("--all", help="Those too whose data is gone.")] = False,
+    timeout_ms: TimeoutOption = 10_000,
+    output: OutputOption = None,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Show where data of deleted topics and of replicas that were moved away still is, and why."""
+    data = list_deletions(bootstrap_of(context, bootstrap), timeout_ms, is_all=is_all)
+    emit(data, output_of(context, output), deletions_table)
+
+
+def deletions_table(data: Mapping[str, Any]) -> str:
+    """One row for each record and broker, and a line about what is not known."""
+    cells = [
+        (
+            row["broker_id"],
+            row["state"],
+            time_text(row["removed_ms"]),
+            row["reason"],
+            ids_text(row["partitions"]) if len(row["partitions"]) <= _IDS_MAX else len(row["partitions"]),
+            row["data"],
+            row["topic"],
+        )
+        for row in data["removals"]
+    ]
+    headers = ("Broker", "State", "Removed", "Why", "Partitions", "Data", "Topic")
+    lines = [columns(headers, cells)] if cells else []
+    if data["begin_offset"] > 0:
+        lines.append(f"What was taken away before offset {data['begin_offset']} is not known.")
+    if data["dropped"]:
+        lines.append(f"{data['dropped']} older replicas, at least, are not kept any more.")
+    return "\n".join(lines)
 
 
 def list_table(rows: Sequence[Mapping[str, Any]]) -> str:

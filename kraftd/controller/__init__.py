@@ -23,6 +23,7 @@ A module imports from its own line and from those below it:
     authorizer                             who may do what, by the entries of an image
     uuids                                  random ids, made of a seed
     sessions  statistics                   when brokers were heard of; how long events wait and take
+    deletions                              replicas that were taken away, until their data is gone
     refused  response_room                 why one entry fails; how much fits into a response
     java_hash_map  ip_addresses            in which order Kafka decides entries; what is an address
     cluster_summary  election_counts       numbers of brokers, topics and partitions; elections seen

@@ -69,6 +69,7 @@ ACCESS: Final[Mapping[str, Access | None]] = {
     "ElectLeaders": _ALTER,
     "ExplainPartition": _DESCRIBE,
     "ListBrokers": _DESCRIBE,
+    "ListDeletions": _DESCRIBE,
     "ListPartitionReassignments": _DESCRIBE,
     "ListPartitions": _DESCRIBE,
     "ListTopics": _DESCRIBE,

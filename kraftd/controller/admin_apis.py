@@ -32,6 +32,7 @@ from kraftd.controller.topics.adding import CREATE_PARTITIONS
 from kraftd.controller.topics.creating import CREATE_TOPICS
 from kraftd.controller.topics.deleting import DELETE_TOPICS
 from kraftd.controller.topics.listing import DESCRIBE_TOPICS, LIST_TOPICS
+from kraftd.controller.topics.listing_deletions import LIST_DELETIONS
 
 OPERATIONS: tuple[Operation, ...] = (
     BROKER_REGISTRATION,
@@ -57,6 +58,7 @@ OPERATIONS: tuple[Operation, ...] = (
     CREATE_TOPICS,
     CREATE_PARTITIONS,
     DELETE_TOPICS,
+    LIST_DELETIONS,
     ALTER_CLIENT_QUOTAS,
     ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_ACLS,

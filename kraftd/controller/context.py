@@ -15,6 +15,7 @@ import msgspec
 
 from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.decided_elections import DecidedElection
+from kraftd.controller.deletions.tracker import DeletionTracker
 from kraftd.controller.rights import Rights
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import MetadataImage
@@ -110,6 +111,8 @@ class ReadContext(msgspec.Struct, frozen=True, gc=False):
     leaving: frozenset[NodeId] = frozenset()
     """As in `Context`, at the moment of the response."""
     client: Client = NO_CLIENT
+    deletions: DeletionTracker | None = None
+    """The replicas that were taken away; None where nobody asks."""
 
     @property
     def rights(self) -> Rights:

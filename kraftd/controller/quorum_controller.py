@@ -42,6 +42,7 @@ from kraftd.controller.decisions import (
     read_refusal,
     write_refusal,
 )
+from kraftd.controller.deletions.tracker import DeletionTracker, Entry, move_fields
 from kraftd.controller.election_counts import SeenElections
 from kraftd.controller.event_queue import EventClass
 from kraftd.controller.failures import failure_line
@@ -54,6 +55,8 @@ from kraftd.metadata.feature_levels import NO_OP_SINCE
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.metadata.parts.topics.leader_elections import Election
+from kraftd.metadata.replica_states import ReplicaState
+from kraftd.protocol.messages import BrokerHeartbeatRequest
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
 from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId, Now, Offset, OffsetAndEpoch
@@ -63,6 +66,9 @@ ACTIVATION_RETRY_MS = 50
 
 ACTIVATE = "Activate"
 """The kind of the first records of an activation. That of a request is its name; of a timer, its task's."""
+
+DELETIONS = "Deletions"
+"""The kind of what is noted of replicas that were taken away."""
 
 _DEFAULTS = ControllerSettings()
 
@@ -109,6 +115,8 @@ class QuorumController:
         """How often a controller became the active one, as this node knows (Kafka's
         NewActiveControllersCount)."""
         self._elections = SeenElections()
+        self.deletions = DeletionTracker(settings.broker_session_timeout_ms, self._move_refused)
+        """The replicas that were taken away, as far as this node knows."""
         self.sessions = BrokerSessions(settings.broker_session_timeout_ms)
         """What the active controller knows of brokers beside the log; empty on all others."""
         self._operations = {each.request: each for each in operations}
@@ -260,12 +268,18 @@ class QuorumController:
             raise InvariantError(
                 f"the committed batch at {batch.base_offset} does not follow {self._applied_offset}"
             )
-        active = self._active
+        active, before = self._active, self._image
         if active is not None and batch.epoch == self._leader.epoch:
             self._image = active.commit(batch) or self._image
         elif batch.records:
             self._image = apply_values(self._image, batch.records, batch.base_offset)
         self._applied_offset = batch.end_offset
+        try:
+            self.deletions.applied(batch, before, self._image)
+        except Exception as error:  # noqa: BLE001 - of all nodes alike, and for what no decision looks at (D-14)
+            self.deletions.restored(batch.end_offset)
+            self._errors_before += 1
+            self.lines.append(failure_line(DELETIONS, None, error))
 
     def restore(self, at: OffsetAndEpoch) -> ImageRestore:
         """Begin to replace the image by that of a snapshot (LSN-06); the former one stays until all of it is
@@ -281,6 +295,7 @@ class QuorumController:
         if self._active is not None:
             raise InvariantError(f"the active controller is to load the snapshot at {at.offset} (LSN-16)")
         self._elections.replaced(self._image, image)
+        self.deletions.restored(at.offset)
         self._image, self._applied_offset = image, at.offset
 
     def leader_changed(self, epoch: Epoch, leader_id: NodeId, *, is_self: bool) -> None:
@@ -297,6 +312,7 @@ class QuorumController:
             self._elections_before += active.uncommitted.elections
             self.sessions.end()
         self._active = self._begin_leadership(leader) if is_self else None
+        self.deletions.leads(is_self=is_self)
         self._activation_at_ms = 0 if is_self else NEVER_MS
         self._idle_deadline_ms = NEVER_MS
 
@@ -318,8 +334,15 @@ class QuorumController:
         """Note that one of `noted_requests` came in. To be called before anything that may delay `handle`."""
         try:
             self._arrivals[type(request)](self.sessions, request, now.mono_ms)
+            if type(request) is BrokerHeartbeatRequest:
+                self._heard(request, now)
         except Exception as error:  # noqa: BLE001 - it costs the session of its sender (D-14)
             self._failed(request, error)
+
+    def _heard(self, request: BrokerHeartbeatRequest, now: Now) -> None:
+        session = self.sessions.get(request.broker_id, request.broker_epoch)
+        if session is not None:
+            self.deletions.heard(request.broker_id, session.broker_epoch, session.metadata_offset, now)
 
     def handle(self, request: Any, now: Now, version: int = 0, client: Client = NO_CLIENT) -> Decision:
         """Decide a request by its operation. A `Write` counts as appended from here on, see `finished`."""
@@ -424,7 +447,16 @@ class QuorumController:
     ) -> Decision:
         def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
             leaving = frozenset() if self._active is None else self._active.plans.leaving
-            context = ReadContext(image, applied_offset, self.sessions, now, self._settings, leaving, client)
+            context = ReadContext(
+                image,
+                applied_offset,
+                self.sessions,
+                now,
+                self._settings,
+                leaving,
+                client,
+                self.deletions,
+            )
             return operation.read(context, asked)
 
         as_read = ReadOperation(operation.request, read, operation.refuse)
@@ -439,6 +471,9 @@ class QuorumController:
 
     def _failed(self, request: Any, error: Exception) -> None:
         self.lines.append(self.request_failed(request, error))
+
+    def _move_refused(self, entry: Entry, state: ReplicaState) -> None:
+        self.lines.append(LogLine("replica_move_refused", move_fields(entry, state), is_warning=True))
 
     def _refuse_read(self, operation: ReadOperation[Any], request: Any, error: ErrorCode) -> Any:
         return operation.refuse(request, error, read_refusal(error, self._leader))

@@ -56,6 +56,15 @@ _LABELS: Final[Mapping[ReplicaState, str]] = {
     ReplicaState.DELETION_INELIGIBLE: "ReplicaDeletionIneligible",
 }
 
+
+class RemovalReason(IntEnum):
+    """Why a replica was taken away; the numbers of ListDeletions."""
+
+    TOPIC_DELETED = 0
+    REASSIGNED = 1
+    """Its partition was moved elsewhere, or is not moved to its broker after all."""
+
+
 _Move: TypeAlias = tuple[ReplicaState, ReplicaState]
 
 MOVES: Final[frozenset[_Move]] = frozenset(

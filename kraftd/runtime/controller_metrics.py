@@ -91,6 +91,12 @@ def controller_samples(controller: QuorumController, now: Now) -> Iterator[Sampl
         yield Sample(_PREFIX + name.replace("-", ""), _MEANINGS[name], value, is_counter=is_counter)
     yield from _broker_samples(controller, now)
     yield from _election_samples(controller)
+    yield Sample(
+        "kraftd_refused_replica_moves",
+        "Moves of replicas between states that no table allows; each is a defect, and was not made.",
+        controller.deletions.illegal_count,
+        is_counter=True,
+    )
     yield from _loader_samples(controller)
 
 

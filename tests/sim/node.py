@@ -92,8 +92,10 @@ LATE_US = 2_000
 _NOTHING = (None, None, -2, None, None)
 _NO_CHECKS: tuple[tuple[()], tuple[()]] = ((), ())
 
-DEFECTS = frozenset({"decision_failed", "timer_failed"})
-"""What is logged of code that raised where the process goes on: here it ends the run."""
+DEFECTS = frozenset({"decision_failed", "timer_failed", "replica_move_refused"})
+"""What is logged of code that raised, or of what no table allows, where the process goes on: here it ends the
+run.
+"""
 
 COVERED = "damage_below_snapshot"
 """What is logged of damage that costs nothing."""

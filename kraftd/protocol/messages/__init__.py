@@ -471,6 +471,14 @@ if TYPE_CHECKING:
     from kraftd.protocol.messages.list_configs import (
         ListConfigsResponseNextCursor as ListConfigsResponseNextCursor,
     )
+    from kraftd.protocol.messages.list_deletions import ListDeletionsRequest as ListDeletionsRequest
+    from kraftd.protocol.messages.list_deletions import ListDeletionsResponse as ListDeletionsResponse
+    from kraftd.protocol.messages.list_deletions import (
+        ListDeletionsResponseNextCursor as ListDeletionsResponseNextCursor,
+    )
+    from kraftd.protocol.messages.list_deletions import (
+        ListDeletionsResponseRemoval as ListDeletionsResponseRemoval,
+    )
     from kraftd.protocol.messages.list_partition_reassignments import (
         ListPartitionReassignmentsRequest as ListPartitionReassignmentsRequest,
     )
@@ -897,6 +905,12 @@ else:
             "ExplainPartitionRequest",
             "ExplainPartitionResponse",
             "ExplainPartitionResponseReplica",
+        ),
+        "list_deletions": (
+            "ListDeletionsRequest",
+            "ListDeletionsResponse",
+            "ListDeletionsResponseNextCursor",
+            "ListDeletionsResponseRemoval",
         ),
         "unions": (
             "QuorumRequest",

@@ -5,8 +5,10 @@ from tests.sabotage.corpus.boundary import BOUNDARY
 from tests.sabotage.corpus.brokers import BROKERS
 from tests.sabotage.corpus.budgets import WORK
 from tests.sabotage.corpus.claims import CLAIMS
+from tests.sabotage.corpus.deletions import DELETIONS
 from tests.sabotage.corpus.downloads import DOWNLOADS
 from tests.sabotage.corpus.electing import ELECTING
+from tests.sabotage.corpus.election_reasons import ELECTION_REASONS
 from tests.sabotage.corpus.elections import ELECTIONS
 from tests.sabotage.corpus.features import FEATURE_LEVELS
 from tests.sabotage.corpus.files import FILES
@@ -35,6 +37,7 @@ MUTANTS = (
     *BOUNDARY,
     *BROKERS,
     *ELECTIONS,
+    *ELECTION_REASONS,
     *REPLICATION,
     *PROMISES,
     *STORAGE,
@@ -55,6 +58,7 @@ MUTANTS = (
     *ELECTING,
     *REASSIGNMENT,
     *LISTINGS,
+    *DELETIONS,
     *USERS,
     *ACLS,
     *OBSERVING,

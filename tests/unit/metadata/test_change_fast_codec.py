@@ -48,13 +48,16 @@ def outcome(decode, value):
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("record", USUAL)
 def test_a_usual_change_is_read(record, version):
-    assert change_fast_codec.read(encode_record(record, version)) == record
+    value = encode_record(record, version)
+    assert change_fast_codec.read(value) == record
+    assert change_fast_codec.is_usual(value)
 
 
 @pytest.mark.parametrize("record", UNUSUAL)
 def test_any_other_is_left_to_the_codec(record):
     value = encode_record(record)
     assert change_fast_codec.read(value) is None
+    assert not change_fast_codec.is_usual(value)
     assert decode(value) == record
 
 

@@ -106,6 +106,13 @@ def test_the_active_controller_tells_when_it_last_heard_of_each_broker() -> None
     assert found == {"1": 200, "3": 4_000}, "4 is fenced: nobody waits for it"
 
 
+def test_moves_of_replicas_that_no_table_allows_are_counted() -> None:
+    made = controller()
+    assert values(made)["kraftd_refused_replica_moves",] == 0
+    made.deletions.illegal_count = 3
+    assert values(made)["kraftd_refused_replica_moves",] == 3
+
+
 def test_a_scrape_looks_at_no_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("a partition was read")

@@ -20,6 +20,7 @@ from kraftd.controller.configs.describe_configs import describe_configs
 from kraftd.controller.configs.listing import list_configs
 from kraftd.controller.context import ReadContext
 from kraftd.controller.decisions import RunningPlan
+from kraftd.controller.deletions.tracker import DeletionTracker
 from kraftd.controller.event_queue import EventQueue
 from kraftd.controller.partitions.conditions import list_partitions
 from kraftd.controller.partitions.explaining import explain_partition
@@ -27,6 +28,7 @@ from kraftd.controller.sessions import BrokerSessions
 from kraftd.controller.statistics import EventStatistics
 from kraftd.controller.topics import listing as topics_listing
 from kraftd.controller.topics.listing import describe_topics, list_topics
+from kraftd.controller.topics.listing_deletions import list_deletions
 from kraftd.errors import ErrorCode, UnencodableError
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, apply_all
@@ -42,10 +44,13 @@ from kraftd.raft.effects import ResignDone
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.status import PeerStatus
 from kraftd.raft.timing import OBSERVERS_MAX
+from kraftd.records.committed import CommittedBatch
+from kraftd.records.frame import encode_record
 from kraftd.records.messages import (
     PartitionRecord,
     RegisterBrokerRecord,
     RegisterBrokerRecordBrokerEndpoint,
+    RemoveTopicRecord,
     TopicRecord,
 )
 from kraftd.records.names import snapshot_name
@@ -372,6 +377,16 @@ def explained_partition() -> Iterator[Any]:
     yield explain_partition(context, m.ExplainPartitionRequest(first.name, 0))
 
 
+def listed_deletions() -> Iterator[Any]:
+    """More replicas than a page holds."""
+    tracker = DeletionTracker(9_000, lambda _entry, _state: None)
+    image = topics_image()
+    values = [encode_record(RemoveTopicRecord(topic.topic_id)) for topic in image[TOPICS].topics()]
+    tracker.applied(CommittedBatch(0, len(values), 1, 0, values), image, EMPTY)
+    context = ReadContext(image, 1, BrokerSessions(9_000), Now(0, 0), deletions=tracker)
+    yield list_deletions(context, m.ListDeletionsRequest())
+
+
 def listed_brokers() -> Iterator[Any]:
     """More brokers than a page holds, each with as many listeners and directories as one may have."""
     ends = tuple(
@@ -428,6 +443,7 @@ LARGEST: dict[str, Callable[[], Iterator[Any]]] = {
     "DescribeTopics": described_topics,
     "ListPartitions": listed_partitions,
     "ExplainPartition": explained_partition,
+    "ListDeletions": listed_deletions,
     "IncrementalAlterConfigs": alterations,
 }
 

@@ -59,6 +59,13 @@ def _layouts() -> dict[tuple[int, bytes], _Layout]:
 _LAYOUTS: Final = _layouts()
 
 
+def is_usual(value: bytes) -> bool:
+    """Whether a framed value, which is a change of a partition, is one of its ISR, leader or both, and of no
+    more. If not, it may be one all the same.
+    """
+    return (len(value), value[_HINT]) in _LAYOUTS and (value[_HINT][0] == 1 or read(value) is not None)
+
+
 def read(value: bytes) -> PartitionChangeRecord | None:
     """The record of a framed value if it is a change of ISR, leader or both, and of no more."""
     layout = _LAYOUTS.get((len(value), value[_HINT]))

@@ -1,0 +1,82 @@
+"""Replicas that were taken away, as kraftd's leader lists them, put together from pages."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from kraftd.cli.pages import Listing, ask_pages
+from kraftd.metadata.replica_states import RemovalReason, ReplicaState
+from kraftd.protocol.messages import (
+    ListDeletionsRequest,
+    ListDeletionsResponse,
+    ListDeletionsResponseRemoval,
+)
+from kraftd.types import Endpoint, uuid_text
+
+Row: TypeAlias = dict[str, Any]
+
+_UNKNOWN: Final = "unknown"
+
+_REASONS: Final[Mapping[int, str]] = {
+    RemovalReason.TOPIC_DELETED: "topic deleted",
+    RemovalReason.REASSIGNED: "reassigned",
+}
+
+_STATES: Final[Mapping[int, str]] = {state: state.label for state in ReplicaState}
+
+_DATA: Final[Mapping[int, str]] = {
+    ReplicaState.NON_EXISTENT: "gone",
+    ReplicaState.OFFLINE: "assigned again",
+    ReplicaState.DELETION_STARTED: "there until the broker reads the log",
+    ReplicaState.DELETION_SUCCESSFUL: "in -delete for a minute, then gone",
+    ReplicaState.DELETION_INELIGIBLE: "there until the broker is back",
+}
+_SET_ASIDE: Final = "in -stray, remove it by hand"
+_DOWN_UNHEARD: Final = "perhaps there, until the broker is back"
+"""Where the data is, by state, in the words of a table."""
+
+
+def list_deletions(bootstrap: Sequence[Endpoint], timeout_ms: int, *, is_all: bool) -> Row:
+    """What was taken away; the schema of `topics deletions`."""
+    found: dict[tuple[int, int], Row] = {}
+    known = {"begin_offset": -1, "dropped": 0}
+
+    def take(request: ListDeletionsRequest, response: ListDeletionsResponse) -> ListDeletionsRequest | None:
+        found.update({(one.offset, one.broker_id): _row(one) for one in response.removals})
+        known.update(begin_offset=response.begin_offset, dropped=response.dropped_count)
+        cursor = response.next_cursor
+        return (
+            None if cursor is None else ListDeletionsRequest(request.is_all, cursor.offset, cursor.broker_id)
+        )
+
+    listing = Listing("deletions", ListDeletionsResponse, take, _is_later)
+    ask_pages(bootstrap, ListDeletionsRequest(is_all), listing, timeout_ms)
+    return {**known, "removals": [found[key] for key in sorted(found)]}
+
+
+def _is_later(request: ListDeletionsRequest, before: ListDeletionsRequest) -> bool:
+    return (request.after_offset, request.after_broker_id) > (before.after_offset, before.after_broker_id)
+
+
+def _row(removal: ListDeletionsResponseRemoval) -> Row:
+    return {
+        "topic": removal.name,
+        "topic_id": uuid_text(removal.topic_id),
+        "partitions": list(removal.partitions),
+        "broker_id": removal.broker_id,
+        "offset": removal.offset,
+        "reason": _REASONS.get(removal.reason, _UNKNOWN),
+        "state": _STATES.get(removal.state, _UNKNOWN),
+        "data": _data_text(removal),
+        "set_aside": removal.is_set_aside,
+        "heard": removal.is_heard,
+        "removed_ms": removal.removed_ms,
+        "since_ms": removal.since_ms,
+    }
+
+
+def _data_text(removal: ListDeletionsResponseRemoval) -> str:
+    if removal.is_set_aside:
+        return _SET_ASIDE
+    if removal.state == ReplicaState.DELETION_INELIGIBLE and not removal.is_heard:
+        return _DOWN_UNHEARD
+    return _DATA.get(removal.state, _UNKNOWN)

@@ -1,0 +1,227 @@
+"""Keeps the newest replicas that were taken away, each with its state, until their data is gone.
+
+Every node folds the committed records that it applies into its tracker, so that a new active controller has
+it already. What brokers report, only the active controller hears: a new one takes what it has not heard of
+for started, or, where the broker is down, for ineligible, until the broker's next heartbeat. A snapshot tells
+of no deletion: behind one the tracker begins anew, and says where.
+
+An entry is what one record took away from one broker: all of it has one state. A broker renames the log of a
+replica that is taken away to `…-delete`, and removes that after `log.segment.delete.delay.ms`. One that was
+down when it should have, and was started anew, renames it to `…-stray`, and nobody ever removes that.
+`is_set_aside` tells of these.
+
+Follows: the TopicDeletionManager of Kafka's controller before KRaft; what brokers do, LogManager of Kafka
+4.3. Differs: nothing waits for it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+import msgspec
+
+from kraftd.controller.deletions.removals import Added, Removed, found_in
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.replica_states import RemovalReason, ReplicaState, removed_state, steps
+from kraftd.records.committed import CommittedBatch
+from kraftd.types import NodeId, Now, Offset, Uuid
+
+REPLICAS_MAX: Final = 10_000
+"""So many are kept at most, and so many does it look at in one batch: 20 ms."""
+
+DELETE_DELAY_MS: Final = 60_000
+"""How long a broker keeps a log that it has renamed: the default of `log.segment.delete.delay.ms`."""
+
+READS_WITHIN_MS: Final = 60_000
+"""A broker that is not fenced for so long and a session's length after a record was alive behind it, and has
+read it, for all that a node knows that did not hear.
+"""
+
+_Key: TypeAlias = tuple[Offset, NodeId]
+_Entries: TypeAlias = "OrderedDict[_Key, Entry]"
+"""The oldest first. Of a plain dict that loses its oldest ones, the first is found slower each time."""
+
+
+class Entry(msgspec.Struct):
+    """What one record took away from one broker. Changed by the tracker alone."""
+
+    removed: Removed
+    state: ReplicaState
+    removed_ms: int
+    """When the record was written; as all times here, of the wall clock, but where it is said."""
+    since_ms: int
+    """When it came into its state."""
+    is_heard: bool
+    """Whether this node was the active controller all the time, and heard all that its broker reported."""
+    may_be_unread: bool = False
+    """Whether its broker went down before it is known to have read the record."""
+    is_set_aside: bool = False
+    """Whether its broker was started anew before it had read the record: the data is there as `…-stray`."""
+    reported_mono_ms: int = 0
+    """When its broker reported that it has read the record, on the monotonic clock."""
+
+    @property
+    def key(self) -> _Key:
+        """By which entries are ordered."""
+        return self.removed.offset, self.removed.broker_id
+
+
+class DeletionTracker:
+    """The newest removals of one node. Mutable."""
+
+    def __init__(self, session_timeout_ms: int, refused: Callable[[Entry, ReplicaState], None]) -> None:
+        """Keep nothing yet; `refused` is told of each move that no table allows."""
+        self._reads_within_ms = READS_WITHIN_MS + session_timeout_ms
+        self.begin_offset: Offset = 0
+        """Nothing is known of what was taken away before this."""
+        self.dropped_count = 0
+        """The replicas that are not kept, since newer ones were."""
+        self.illegal_count = 0
+        """The moves that no table allows, and that were not made."""
+        self._refused = refused
+        self._entries: _Entries = OrderedDict()
+        self._replica_count = 0
+        self._waiting: dict[NodeId, _Entries] = {}
+        """What a broker has not reported to have read, the oldest first."""
+        self._renamed: dict[NodeId, _Entries] = {}
+        """What it has renamed and will remove, the oldest first."""
+        self._moved: dict[tuple[Uuid, int, NodeId], Entry] = {}
+        """What waits and may come back: by topic, partition and broker."""
+        self._is_active = False
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def entries(self, after: _Key = (-1, -1)) -> Iterator[Entry]:
+        """Every entry behind this offset and broker, in that order."""
+        return (entry for key, entry in self._entries.items() if key > after)
+
+    # -- what happens
+
+    def applied(self, batch: CommittedBatch, before: MetadataImage, after: MetadataImage) -> None:
+        """Take in a batch that made an image of another."""
+        now_ms = batch.timestamp_ms
+        if before[TOPICS] is not after[TOPICS]:
+            found = found_in(batch.records, batch.base_offset, before[TOPICS], REPLICAS_MAX)
+            for each in found.moves:
+                if isinstance(each, Removed):
+                    self._add(each, now_ms)
+                else:
+                    self._assigned_again(each, now_ms)
+            self.dropped_count += found.left_out
+            self._look_at_brokers(after, now_ms)
+            self._drop_oldest()
+        elif self._waiting and before[BROKERS] is not after[BROKERS]:
+            self._look_at_brokers(after, now_ms)
+
+    def heard(self, broker_id: NodeId, broker_epoch: int, reported: Offset, now: Now) -> None:
+        """Take in how far a registered broker says that it has read the log."""
+        waiting = self._waiting.get(broker_id)
+        while waiting:
+            entry = next(iter(waiting.values()))
+            if reported < entry.removed.offset:
+                break
+            entry.is_set_aside = entry.may_be_unread and broker_epoch > entry.removed.offset
+            entry.reported_mono_ms = now.mono_ms
+            self._end_waiting(entry)
+            self._move(entry, removed_state(entry.removed.offset, reported, is_up=True), now.wall_ms)
+            if not entry.is_set_aside:
+                self._renamed.setdefault(broker_id, OrderedDict())[entry.key] = entry
+        renamed = self._renamed.get(broker_id)
+        while renamed:
+            entry = next(iter(renamed.values()))
+            if now.mono_ms - entry.reported_mono_ms < DELETE_DELAY_MS:
+                break
+            del renamed[entry.key]
+            self._move(entry, ReplicaState.NON_EXISTENT, now.wall_ms)
+
+    def leads(self, *, is_self: bool) -> None:
+        """Note that this node has become the active controller, or has stopped being it: what brokers
+        reported meanwhile it has not heard, or will not hear.
+        """
+        self._is_active = is_self
+        for waiting in self._waiting.values():
+            for entry in waiting.values():
+                entry.is_heard = False
+
+    def restored(self, at: Offset) -> None:
+        """A snapshot took the place of everything before: begin anew."""
+        self.begin_offset, self.dropped_count = at, 0
+        self._replica_count = 0
+        for known in (self._entries, self._waiting, self._renamed, self._moved):
+            known.clear()
+
+    # -- inside
+
+    def _add(self, removed: Removed, now_ms: int) -> None:
+        # It goes through Offline, whatever it was: all others may become that.
+        entry = Entry(removed, ReplicaState.OFFLINE, now_ms, now_ms, is_heard=self._is_active)
+        self._entries[entry.key] = entry
+        self._replica_count += len(removed.partitions)
+        self._move(entry, ReplicaState.DELETION_STARTED, now_ms)
+        self._waiting.setdefault(removed.broker_id, OrderedDict())[entry.key] = entry
+        if removed.reason is RemovalReason.REASSIGNED:
+            self._moved[removed.topic_id, removed.partitions[0], removed.broker_id] = entry
+
+    def _assigned_again(self, added: Added, now_ms: int) -> None:
+        """A replica is back that was to be deleted: what becomes of its data is the partition's again."""
+        entry = self._moved.get((added.topic_id, added.partition, added.broker_id))
+        if entry is not None:
+            self._end_waiting(entry)
+            self._move(entry, ReplicaState.OFFLINE, now_ms)
+
+    def _look_at_brokers(self, image: MetadataImage, now_ms: int) -> None:
+        """Move what waits for brokers that went down or came back."""
+        brokers = image[BROKERS]
+        for broker_id, waiting in self._waiting.items():
+            broker = brokers.get(broker_id)
+            is_up = broker is not None and not broker.fenced
+            state = removed_state(0, -1, is_up=is_up)
+            oldest, newest = next(iter(waiting.values())), next(reversed(waiting.values()))
+            if oldest.state is state and newest.state is state:
+                continue  # as all between: what was there before has one state, and what is new another
+            for entry in waiting.values():
+                if entry.state is not state:
+                    self._move(entry, state, now_ms)
+                    is_soon = now_ms - entry.removed_ms < self._reads_within_ms
+                    entry.may_be_unread = entry.may_be_unread or entry.is_heard or is_soon
+
+    def _move(self, entry: Entry, state: ReplicaState, now_ms: int) -> None:
+        """Move an entry to a state, by the table; what that does not allow is told, and not done."""
+        if not steps(entry.state, state):
+            self.illegal_count += 1
+            self._refused(entry, state)
+            return
+        entry.state, entry.since_ms = state, now_ms
+
+    def _end_waiting(self, entry: Entry) -> None:
+        removed = entry.removed
+        for waiting in (self._waiting, self._renamed):
+            of_broker = waiting.get(removed.broker_id)
+            if of_broker is not None and of_broker.pop(entry.key, None) is not None and not of_broker:
+                del waiting[removed.broker_id]
+        for partition in removed.partitions if removed.reason is RemovalReason.REASSIGNED else ():
+            self._moved.pop((removed.topic_id, partition, removed.broker_id), None)
+
+    def _drop_oldest(self) -> None:
+        while self._replica_count > REPLICAS_MAX and len(self._entries) > 1:
+            entry = next(iter(self._entries.values()))
+            del self._entries[entry.key]
+            self._end_waiting(entry)
+            self._replica_count -= len(entry.removed.partitions)
+            self.dropped_count += len(entry.removed.partitions)
+
+
+def move_fields(entry: Entry, state: ReplicaState) -> dict[str, object]:
+    """What is to be said of a move that no table allows."""
+    removed = entry.removed
+    return {
+        "topic": removed.topic,
+        "partition": removed.partitions[0],
+        "broker": removed.broker_id,
+        "offset": removed.offset,
+        "from": entry.state.label,
+        "to": state.label,
+    }

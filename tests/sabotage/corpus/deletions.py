@@ -1,0 +1,136 @@
+"""Bugs of what is said about replicas that were taken away, and about what brokers have not read."""
+
+from tests.sabotage.mutant import Mutant, mutant
+
+_TRACKER = "kraftd.controller.deletions.tracker:DeletionTracker"
+_REMOVALS = "kraftd.controller.deletions.removals"
+_TESTS = "tests/unit/controller/test_deletions.py"
+_STATES = "tests/unit/metadata/test_replica_states.py"
+_PENDING = "tests/unit/cli/test_pending.py"
+
+
+def of_deletions(name: str, text: str, where: str, *edits: tuple[str, str, str]) -> Mutant:
+    """A mutant that the unit tests of one module catch."""
+    return mutant(name, "D-14", text, "tests", *edits, where=(where,))
+
+
+DELETIONS = (
+    of_deletions(
+        "deleted-before-it-was-read",
+        "A broker that has read everything before a deletion is said to have deleted.",
+        _STATES,
+        (
+            "kraftd.metadata.replica_states:removed_state",
+            "reported >= removed_at",
+            "reported >= removed_at - 1",
+        ),
+    ),
+    of_deletions(
+        "any-move-will-do",
+        "A replica moves from any state to any other.",
+        _STATES,
+        (
+            "kraftd.metadata.replica_states:steps",
+            "return () if between is None else",
+            "return (after,) if between is None else",
+        ),
+    ),
+    of_deletions(
+        "fenced-broker-is-online",
+        "A replica is online although its broker is fenced.",
+        _STATES,
+        (
+            "kraftd.metadata.replica_states:assigned_state",
+            "if broker is None or broker.fenced:",
+            "if broker is None:",
+        ),
+    ),
+    of_deletions(
+        "refused-move-is-made",
+        "A move that no table allows is counted, and made all the same.",
+        _TESTS,
+        (
+            f"{_TRACKER}._move",
+            "self._refused(entry, state)\n        return",
+            "self._refused(entry, state)",
+        ),
+    ),
+    of_deletions(
+        "heard-too-little",
+        "A broker that has not read a deletion ends it with its heartbeat.",
+        _TESTS,
+        (
+            f"{_TRACKER}.heard",
+            "if reported < entry.removed.offset:",
+            "if reported < entry.removed.offset - 1:",
+        ),
+    ),
+    of_deletions(
+        "stray-data-is-gone",
+        "Data that a restarted broker has put aside for good is said to be gone after a minute.",
+        _TESTS,
+        (f"{_TRACKER}.heard", "if not entry.is_set_aside:", "if True:"),
+    ),
+    of_deletions(
+        "every-restart-leaves-strays",
+        "A broker that was started anew long after a deletion is said to have put the data aside.",
+        _TESTS,
+        (
+            f"{_TRACKER}.heard",
+            "entry.may_be_unread and broker_epoch > entry.removed.offset",
+            "broker_epoch > entry.removed.offset",
+        ),
+    ),
+    of_deletions(
+        "down-and-deleting",
+        "A deletion goes on at a broker that is down.",
+        _TESTS,
+        (
+            f"{_TRACKER}._look_at_brokers",
+            "is_up = broker is not None and not broker.fenced",
+            "is_up = broker is not None",
+        ),
+    ),
+    of_deletions(
+        "only-the-newest-looked-at",
+        "What waited for a broker stays ineligible when that comes back with the batch that takes more away.",
+        _TESTS,
+        (
+            f"{_TRACKER}._look_at_brokers",
+            "if oldest.state is state and newest.state is state:",
+            "if newest.state is state:",
+        ),
+    ),
+    of_deletions(
+        "back-and-deleted",
+        "A replica that is assigned again is still told as being deleted.",
+        _TESTS,
+        (f"{_TRACKER}._assigned_again", "self._move(entry, ReplicaState.OFFLINE, now_ms)", "pass"),
+    ),
+    of_deletions(
+        "change-before-forgotten",
+        "Two changes of a partition in one batch are both compared with what was before the batch.",
+        _TESTS,
+        (f"{_REMOVALS}:_Search.reassigned", "self._replicas[topic_id, partition_id] = replicas", "pass"),
+    ),
+    of_deletions(
+        "kept-for-ever",
+        "Every deletion since the start is kept.",
+        _TESTS,
+        (
+            f"{_TRACKER}._drop_oldest",
+            "self._replica_count > REPLICAS_MAX",
+            "self._replica_count > 1_000 * REPLICAS_MAX",
+        ),
+    ),
+    of_deletions(
+        "counted-what-was-read",
+        "The record that a broker has read last is told as one that it has not.",
+        _PENDING,
+        (
+            "kraftd.cli.pending:PendingRecords.add",
+            "max(begin - batch.base_offset, 0)",
+            "max(begin - batch.base_offset - 1, 0)",
+        ),
+    ),
+)

@@ -1,0 +1,113 @@
+"""`topics deletions`: what is asked of the leader, and what is said of it."""
+
+from typing import Any
+
+import pytest
+
+from kraftd.protocol import messages as m
+from kraftd.types import uuid_text
+from tests.unit.cli.kraftctl import Kraftctl, Outcome
+from tests.unit.cli.scripted import ScriptedQuorum
+
+T = b"t" * 16
+AT_MS = 1_700_000_000_000
+NON_EXISTENT, ONLINE, OFFLINE, STARTED, SUCCESSFUL, INELIGIBLE = 0, 2, 3, 4, 5, 6
+
+
+def ask(kraftctl: Kraftctl, quorum: ScriptedQuorum, *more: object) -> Outcome:
+    return kraftctl("--bootstrap-controller", quorum.bootstrap, "topics", "deletions", *more)
+
+
+def removal(offset: int, broker_id: int, **fields: Any) -> m.ListDeletionsResponseRemoval:
+    known: dict[str, Any] = {
+        "name": "orders",
+        "topic_id": T,
+        "partitions": (0, 1),
+        "state": STARTED,
+        "is_heard": True,
+        "removed_ms": AT_MS,
+        "since_ms": AT_MS + 1_500,
+    }
+    return m.ListDeletionsResponseRemoval(offset=offset, broker_id=broker_id, **(known | fields))
+
+
+def page(*removals: Any, at: tuple[int, int] | None = None, **fields: Any) -> m.ListDeletionsResponse:
+    cursor = None if at is None else m.ListDeletionsResponseNextCursor(*at)
+    return m.ListDeletionsResponse(removals=removals, next_cursor=cursor, **fields)
+
+
+def test_pages_are_put_together(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    pages = {
+        (-1, -1): page(removal(7, 11), at=(7, 11)),
+        (7, 11): page(
+            removal(7, 12, state=INELIGIBLE, partitions=tuple(range(9))),
+            removal(9, 11, state=SUCCESSFUL, reason=1),
+            begin_offset=3,
+            dropped_count=4,
+        ),
+    }
+    quorum.nodes[2].responses[m.ListDeletionsRequest] = lambda request: pages[
+        request.after_offset, request.after_broker_id
+    ]
+    at = "2023-11-14T22:13:20.000Z"
+    assert [" ".join(line.split()) for line in ask(kraftctl, quorum).out.splitlines()] == [
+        "Broker State Removed Why Partitions Data Topic",
+        f"11 ReplicaDeletionStarted {at} topic deleted 0,1 there until the broker reads the log orders",
+        f"12 ReplicaDeletionIneligible {at} topic deleted 9 there until the broker is back orders",
+        f"11 ReplicaDeletionSuccessful {at} reassigned 0,1 in -delete for a minute, then gone orders",
+        "What was taken away before offset 3 is not known.",
+        "4 older replicas, at least, are not kept any more.",
+    ]
+    data = ask(kraftctl, quorum, "-o", "json").data
+    assert (data["begin_offset"], data["dropped"], len(data["removals"])) == (3, 4, 3)
+    assert data["removals"][0] == {
+        "topic": "orders",
+        "topic_id": uuid_text(T),
+        "partitions": [0, 1],
+        "broker_id": 11,
+        "offset": 7,
+        "reason": "topic deleted",
+        "state": "ReplicaDeletionStarted",
+        "data": "there until the broker reads the log",
+        "set_aside": False,
+        "heard": True,
+        "removed_ms": AT_MS,
+        "since_ms": AT_MS + 1_500,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"state": NON_EXISTENT}, "gone"),
+        ({"state": OFFLINE}, "assigned again"),
+        ({"state": SUCCESSFUL, "is_set_aside": True}, "in -stray, remove it by hand"),
+        ({"state": INELIGIBLE, "is_heard": False}, "perhaps there, until the broker is back"),
+        ({"state": SUCCESSFUL, "is_heard": False}, "in -delete for a minute, then gone"),
+        ({"state": ONLINE}, "unknown"),
+    ],
+)
+def test_it_is_said_where_the_data_is(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, fields: dict[str, Any], text: str
+) -> None:
+    quorum.nodes[2].responses[m.ListDeletionsRequest] = lambda _: page(removal(7, 11, **fields))
+    (row,) = ask(kraftctl, quorum, "-o", "json").data["removals"]
+    assert row["data"] == text
+
+
+@pytest.mark.parametrize(("flags", "is_all"), [((), False), (("--all",), True)])
+def test_what_is_over_is_asked_for_with_all(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, flags: tuple[str, ...], is_all: bool
+) -> None:
+    asked: list[m.ListDeletionsRequest] = []
+    quorum.nodes[2].responses[m.ListDeletionsRequest] = lambda request: asked.append(request) or page()
+    outcome = ask(kraftctl, quorum, *flags)
+    assert (outcome.code, outcome.out) == (0, "")
+    assert [request.is_all for request in asked] == [is_all]
+
+
+def test_a_node_whose_pages_go_in_a_circle_is_refused(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[2].responses[m.ListDeletionsRequest] = lambda _: page(at=(7, 11))
+    outcome = ask(kraftctl, quorum)
+    assert outcome.code == 4
+    assert "deletions: the next page does not come after the last" in outcome.err
