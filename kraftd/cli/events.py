@@ -12,7 +12,8 @@ Schema: node_id, is_active, queue (object: events by class), oldest_wait_ms (-1:
     processing_p50_us, processing_p99_us, processing_max_us, processing_total_us; the slowest first), slowest
     (list of kind, queue_us, processing_us and at_ms, since 1970; single events, the slowest first), elections
     (list of reason, rule, elections: those that this node decided and saw committed since it started; the
-    words are those of `kraftctl log history`).
+    words are those of `kraftctl log history`), partition_states (object: partitions by state: New, which is
+    decided and not committed yet, Online and Offline).
 """
 
 from collections.abc import Mapping
@@ -78,6 +79,7 @@ def events_data(response: DescribeEventsResponse) -> Json:
         "in_progress": list(map(_plan, response.plans)),
         "kinds": list(map(_kind, slowest)),
         "slowest": list(map(_slow_event, response.slowest)),
+        "partition_states": {each.state: each.count for each in response.partition_states},
         "elections": [
             {"reason": each.reason, "rule": each.rule, "elections": each.count} for each in response.elections
         ],
@@ -146,6 +148,7 @@ def _head(data: Mapping[str, Any]) -> str:
             ("WaitingFor", _counts(data["waiting"])),
             ("TimedOut", timed_out),
             ("DecisionErrors", data["decision_errors"]),
+            ("Partitions", _counts(data["partition_states"])),
         ]
     )
 

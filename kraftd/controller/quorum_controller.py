@@ -53,6 +53,7 @@ from kraftd.controller.statistics import EventStatistics
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.metadata.feature_levels import NO_OP_SINCE
 from kraftd.metadata.image import EMPTY, MetadataImage
+from kraftd.metadata.partition_states import PartitionState, counts_in
 from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.metadata.parts.topics.leader_elections import Election
 from kraftd.metadata.replica_states import ReplicaState
@@ -220,6 +221,11 @@ class QuorumController:
         """
         now = Counter() if self._active is None else self._active.uncommitted.elections
         return self._elections_before + now
+
+    def partition_states(self) -> Mapping[PartitionState, int]:
+        """How many partitions are in each of Kafka's states; New ones on the active controller alone."""
+        newest = None if self._active is None else self._active.uncommitted.image
+        return counts_in(self._image, newest)
 
     @property
     def alarms(self) -> Sequence[str]:

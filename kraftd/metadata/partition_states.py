@@ -92,3 +92,25 @@ def state_in(
     if newest is not None and newest[TOPICS].partition(topic_id, partition_id) is not None:
         return PartitionState.NEW
     return PartitionState.NON_EXISTENT
+
+
+def counts_in(committed: MetadataImage, newest: MetadataImage | None = None) -> dict[PartitionState, int]:
+    """How many partitions are in each state but NonExistent.
+
+    Where the two images differ, the cost follows how many topics there are and how many partitions differ.
+    """
+    topics = committed[TOPICS]
+    offline = len(topics.partitions_without_leader())
+    new = 0
+    if newest is not None:
+        new = sum(
+            state_in(committed, topic_id, after.partition_id, newest) is PartitionState.NEW
+            for topic_id in topics.changed_topics(newest[TOPICS])
+            for _, after in topics.partition_changes(newest[TOPICS], topic_id)
+            if after is not None
+        )
+    return {
+        PartitionState.NEW: new,
+        PartitionState.ONLINE: topics.partition_count - offline,
+        PartitionState.OFFLINE: offline,
+    }

@@ -20,6 +20,7 @@ from kraftd.protocol.messages import (
     DescribeEventsResponse,
     DescribeEventsResponseElection,
     DescribeEventsResponseKind,
+    DescribeEventsResponsePartitionState,
     DescribeEventsResponsePlan,
     DescribeEventsResponseQueue,
     DescribeEventsResponseSlowEvent,
@@ -74,6 +75,10 @@ class EventStatus:
             elections=tuple(
                 DescribeEventsResponseElection(*election, count)
                 for election, count in sorted(self._controller.decided_elections.items())
+            ),
+            partition_states=tuple(
+                DescribeEventsResponsePartitionState(*each)
+                for each in self._controller.partition_states().items()
             ),
         )
 

@@ -286,6 +286,9 @@ if TYPE_CHECKING:
         DescribeEventsResponseKind as DescribeEventsResponseKind,
     )
     from kraftd.protocol.messages.describe_events import (
+        DescribeEventsResponsePartitionState as DescribeEventsResponsePartitionState,
+    )
+    from kraftd.protocol.messages.describe_events import (
         DescribeEventsResponsePlan as DescribeEventsResponsePlan,
     )
     from kraftd.protocol.messages.describe_events import (
@@ -884,6 +887,7 @@ else:
             "DescribeEventsResponse",
             "DescribeEventsResponseElection",
             "DescribeEventsResponseKind",
+            "DescribeEventsResponsePartitionState",
             "DescribeEventsResponsePlan",
             "DescribeEventsResponseQueue",
             "DescribeEventsResponseSlowEvent",

@@ -112,6 +112,16 @@ class DescribeEventsResponseElection(Struct, frozen=True, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class DescribeEventsResponsePartitionState(Struct, frozen=True, gc=False):
+    """In `DescribeEventsResponse.partition_states`. The partitions by Kafka's states of them."""
+
+    state: str = ""
+    """New (decided, not committed yet), Online or Offline. (string)"""
+    count: int = 0
+    """How many. (int64)"""
+    unknown_tags: UnknownTags = ()
+
+
 class DescribeEventsResponse(Struct, frozen=True, gc=False):
     """Of this moment, and since the node started."""
 
@@ -150,4 +160,6 @@ class DescribeEventsResponse(Struct, frozen=True, gc=False):
     """The elections of partition leaders that the node decided as the active controller, and saw
     committed. ([]DescribeEventsResponseElection)
     """
+    partition_states: tuple[DescribeEventsResponsePartitionState, ...] = ()
+    """The partitions by Kafka's states of them. ([]DescribeEventsResponsePartitionState)"""
     unknown_tags: UnknownTags = ()

@@ -8,6 +8,7 @@ from kraftd.protocol.messages.describe_events import (
     DescribeEventsResponse,
     DescribeEventsResponseElection,
     DescribeEventsResponseKind,
+    DescribeEventsResponsePartitionState,
     DescribeEventsResponsePlan,
     DescribeEventsResponseQueue,
     DescribeEventsResponseSlowEvent,
@@ -203,6 +204,28 @@ def _pack_describe_events_response_election_v0(value: DescribeEventsResponseElec
     )
 
 
+_DescribeEventsResponsePartitionStateV0: TypeAlias = tuple[str, Int64, Tags]
+
+
+def _build_describe_events_response_partition_state_v0(
+    wire: _DescribeEventsResponsePartitionStateV0,
+) -> DescribeEventsResponsePartitionState:
+    state, count, tags = wire
+    return DescribeEventsResponsePartitionState(
+        state=state, count=count, unknown_tags=kept(tags) if tags else ()
+    )
+
+
+def _pack_describe_events_response_partition_state_v0(
+    value: DescribeEventsResponsePartitionState,
+) -> tuple[object, ...]:
+    return (
+        value.state,
+        value.count,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
 _DescribeEventsResponseV0: TypeAlias = tuple[
     Int16,
     Int32,
@@ -218,6 +241,7 @@ _DescribeEventsResponseV0: TypeAlias = tuple[
     Array[_DescribeEventsResponseKindV0],
     Array[_DescribeEventsResponseSlowEventV0],
     Array[_DescribeEventsResponseElectionV0],
+    Array[_DescribeEventsResponsePartitionStateV0],
     Tags,
 ]
 
@@ -238,6 +262,7 @@ def _build_describe_events_response_v0(wire: _DescribeEventsResponseV0) -> Descr
         kinds,
         slowest,
         elections,
+        partition_states,
         tags,
     ) = wire
     return DescribeEventsResponse(
@@ -255,6 +280,9 @@ def _build_describe_events_response_v0(wire: _DescribeEventsResponseV0) -> Descr
         kinds=tuple([_build_describe_events_response_kind_v0(element) for element in kinds]),
         slowest=tuple([_build_describe_events_response_slow_event_v0(element) for element in slowest]),
         elections=tuple([_build_describe_events_response_election_v0(element) for element in elections]),
+        partition_states=tuple(
+            [_build_describe_events_response_partition_state_v0(element) for element in partition_states]
+        ),
         unknown_tags=kept(tags) if tags else (),
     )
 
@@ -275,6 +303,7 @@ def _pack_describe_events_response_v0(value: DescribeEventsResponse) -> tuple[ob
         [_pack_describe_events_response_kind_v0(element) for element in value.kinds],
         [_pack_describe_events_response_slow_event_v0(element) for element in value.slowest],
         [_pack_describe_events_response_election_v0(element) for element in value.elections],
+        [_pack_describe_events_response_partition_state_v0(element) for element in value.partition_states],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 

@@ -9,6 +9,7 @@ from tests.sabotage.corpus.conformance import CONFORMANCE
 from tests.sabotage.corpus.deletions import DELETIONS
 from tests.sabotage.corpus.downloads import DOWNLOADS
 from tests.sabotage.corpus.electing import ELECTING
+from tests.sabotage.corpus.election_reasons import ELECTION_REASONS
 from tests.sabotage.corpus.elections import ELECTIONS
 from tests.sabotage.corpus.features import FEATURE_LEVELS
 from tests.sabotage.corpus.files import FILES
@@ -40,6 +41,7 @@ MUTANTS = (
     *BOUNDARY,
     *BROKERS,
     *ELECTIONS,
+    *ELECTION_REASONS,
     *REPLICATION,
     *PROMISES,
     *STORAGE,

@@ -259,7 +259,7 @@ BROKERS = (
         ),
         (
             "kraftd.controller.active_controller:ActiveController._slice",
-            "return (Write(run.kind, self.leader.epoch, values, response, run.request, run), image), True",
+            "return (write, image), True",
             "return made, True",
         ),
         (

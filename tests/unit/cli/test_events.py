@@ -36,6 +36,11 @@ BUSY = m.DescribeEventsResponse(
         m.DescribeEventsResponseSlowEvent("IncrementalAlterConfigsRequest", 3_100, 9_500, 1_700_000_000_123),
         *(m.DescribeEventsResponseSlowEvent("Apply", 0, took_us, 1_700_000_000_000) for took_us in range(9)),
     ),
+    partition_states=(
+        m.DescribeEventsResponsePartitionState("New", 3),
+        m.DescribeEventsResponsePartitionState("Online", 40),
+        m.DescribeEventsResponsePartitionState("Offline", 2),
+    ),
     elections=(
         m.DescribeEventsResponseElection("controlled_shutdown", "in_sync", 12),
         m.DescribeEventsResponseElection("offline", "last_known_leader", 1),
@@ -58,6 +63,7 @@ def test_the_table_is_the_queue_what_is_in_progress_the_ten_slowest_kinds_and_fi
         "WaitingFor:             commit 3, confirmation 0",
         "TimedOut:               events 5, of them heartbeats 4",
         "DecisionErrors:         1",
+        "Partitions:             New 3, Online 40, Offline 2",
     ]
     assert progress.splitlines() == [
         "InProgress          Broker  Slices  Uncommitted  Age",
@@ -106,6 +112,7 @@ def test_everything_is_told_in_json(kraftctl: Kraftctl, quorum: ScriptedQuorum) 
         "processing_us": 9_500,
         "at_ms": 1_700_000_000_123,
     }
+    assert data["partition_states"] == {"New": 3, "Online": 40, "Offline": 2}
     assert data["elections"][0] == {"reason": "controlled_shutdown", "rule": "in_sync", "elections": 12}
 
 

@@ -219,3 +219,12 @@ def test_a_decision_that_is_not_written_does_not_count():
     decided = [DecidedElection(change, Reason.OFFLINE, Rule.IN_SYNC)]
     assert elections_in(decided, [change]) == ((Reason.OFFLINE, Rule.IN_SYNC),)
     assert elections_in(decided, [replace(change)]) == ()
+
+
+def test_a_partition_is_new_until_it_is_committed(world):
+    """Decided, its record appended, and not committed yet: the active controller counts it, nobody else."""
+    topic = q.CreateTopicsRequestCreatableTopic(name="new", num_partitions=2, replication_factor=3)
+    world.send(q.CreateTopicsRequest(topics=(topic,)), version=7)
+    assert dict(world.controller.partition_states()) == {"New": 2, "Online": 0, "Offline": 0}
+    world.settle()
+    assert dict(world.controller.partition_states()) == {"New": 0, "Online": 2, "Offline": 0}

@@ -6,10 +6,10 @@ import pytest
 
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
-from kraftd.metadata.partition_states import MOVES, PartitionState, is_legal, moves, state_in
+from kraftd.metadata.partition_states import MOVES, PartitionState, counts_in, is_legal, moves, state_in
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 
-A = b"a" * 16
+A, B = b"a" * 16, b"b" * 16
 NON_EXISTENT, NEW, ONLINE, OFFLINE = PartitionState
 
 LEGAL = {
@@ -67,3 +67,15 @@ def test_the_image_shows_the_state() -> None:
     assert state_in(offline, A, 0) is OFFLINE
     assert state_in(gone, A, 0) is NON_EXISTENT
     assert state_in(there, A, 1) is NON_EXISTENT
+
+
+def test_partitions_are_counted_by_state() -> None:
+    topic, other = TopicRecord("orders", A), TopicRecord("other", B)
+    led = PartitionRecord(0, A, replicas=(1, 2), isr=(1, 2), leader=1, directories=(A, A))
+    lost = PartitionRecord(1, A, replicas=(1, 2), isr=(1,), leader=-1, directories=(A, A))
+    born = PartitionRecord(0, B, replicas=(1, 2), isr=(1, 2), leader=1, directories=(A, A))
+    committed = apply_all(EMPTY, [topic, led, lost], 0)
+    newest = apply_all(committed, [other, born, RemoveTopicRecord(A)], 3)
+    assert counts_in(committed) == {NEW: 0, ONLINE: 1, OFFLINE: 1}
+    assert counts_in(committed, newest) == {NEW: 1, ONLINE: 1, OFFLINE: 1}, "what is committed is there still"
+    assert counts_in(newest, newest) == {NEW: 0, ONLINE: 1, OFFLINE: 0}

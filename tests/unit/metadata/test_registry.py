@@ -49,6 +49,7 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/runtime/registration_manager.py": "registers this controller with the active one",
     "kraftd/runtime/kafka_apis.py": "tells clients the features, and where the controllers listen",
     "kraftd/replay/image/fold.py": "the report's headline counts brokers, topics, configs and controllers",
+    "kraftd/replay/image/entity_history.py": "tells what happened to partitions, by their directories too",
     "kraftd/replay/image/shards.py": "ClearElr names a topic, and goes to the shard of its id",
 }
 """What is about certain entities by its very purpose, a module or all in a folder, and why."""

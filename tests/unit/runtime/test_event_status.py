@@ -8,6 +8,7 @@ from kraftd.controller.event_queue import Event, EventClass, EventQueue
 from kraftd.controller.plans import Plan
 from kraftd.controller.statistics import EventStatistics
 from kraftd.metadata.election_reasons import Reason, Rule
+from kraftd.metadata.partition_states import PartitionState
 from kraftd.protocol.limits import PLANS_MAX
 from kraftd.runtime.event_status import EventStatus
 from kraftd.types import Now
@@ -38,6 +39,7 @@ def status_of(*plans: RunningPlan, events: int = 0) -> EventStatus:
         event_statistics=statistics,
         running_plans=plans,
         new_active_controllers=6,
+        partition_states=lambda: {PartitionState.NEW: 4, PartitionState.OFFLINE: 1},
         decided_elections={(Reason.PREFERRED, Rule.PREFERRED_REPLICA): 3, (Reason.OFFLINE, Rule.NOBODY): 2},
     )
     waiting = {"appends": 3, "plans": 1, "reads": 2, "resignations": 0}
@@ -132,6 +134,11 @@ def test_what_waits_is_on_the_page_by_class() -> None:
         if each.name == "kraftd_controller_events_waiting"
     }
     assert waiting == {"sessions": 0, "replicas": 0, "writes": 2, "reads": 0}
+
+
+def test_how_many_partitions_are_in_which_state_is_told() -> None:
+    told = status_of().describe(NOW)
+    assert [(each.state, each.count) for each in told.partition_states] == [("New", 4), ("Offline", 1)]
 
 
 def test_why_leaders_were_elected_is_told() -> None:
