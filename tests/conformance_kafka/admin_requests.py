@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kraftd.metadata.feature_levels import METADATA_VERSION, SUPPORTED
+from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION, SUPPORTED
 from tests.conformance_kafka.drawing import BAD_NAMES, BROKERS, TOO_MANY, TOPICS, Body, Draw, Drawing
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -249,7 +249,7 @@ def alter_configs(draw: Drawing) -> Body:
 
 def update_features(draw: Drawing) -> Body:
     rng = draw.rng
-    updates = []
+    updates: list[dict[str, Any]] = []
     for each in draw.some(SUPPORTED, 1, 2):
         level = rng.randint(each.min_level, each.max_level)
         if each.name == METADATA_VERSION:
@@ -263,7 +263,10 @@ def update_features(draw: Drawing) -> Body:
         )
     if draw.odd(0.1):
         updates += updates[:1]
-    return {"feature_updates": updates, "validate_only": draw.chance(0.7)}
+    is_dropping = any(  # `intended`: eligible-after-a-downgrade
+        each["feature"] == ELIGIBLE_LEADER_REPLICAS and each["max_version_level"] < 1 for each in updates
+    )
+    return {"feature_updates": updates, "validate_only": is_dropping or draw.chance(0.7)}
 
 
 ENTITIES: tuple[list[tuple[str, str | None]], ...] = (
