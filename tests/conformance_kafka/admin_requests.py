@@ -88,7 +88,11 @@ def create_topics(draw: Drawing) -> Body:
                 {"name": key, "value": value} for key, value in dict(draw.some(TOPIC_CONFIGS)).items()
             ]
         topics.append(topic)
-    return {"topics": topics, "validate_only": draw.chance(0.08), "timeout_ms": draw.patience_ms()}
+    return {
+        "topics": topics,
+        "validate_only": draw.chance(0.08),
+        "timeout_ms": draw.patience_ms(is_plain=len(topics) == 1),
+    }
 
 
 def _of_size(draw: Drawing, size: int) -> list[int]:
@@ -105,7 +109,7 @@ def delete_topics(draw: Drawing) -> Body:
         topics.append({"topic_id": f"@topic:{name}"} if draw.chance(0.5) else {"name": name})
     if draw.odd(0.3):
         topics.append(draw.rng.choice((*topics, {"name": None}, {"name": "t1", "topic_id": "@topic:t1"})))
-    return {"topics": topics, "timeout_ms": draw.patience_ms()}
+    return {"topics": topics, "timeout_ms": draw.patience_ms(is_plain=len(topics) == 1)}
 
 
 def create_partitions(draw: Drawing) -> Body:
@@ -161,7 +165,7 @@ def reassign(draw: Drawing) -> Body:
             topics.setdefault(name, []).append({"partition_index": index, "replicas": target})
     return {
         "allow_replication_factor_change": draw.chance(0.8),
-        "timeout_ms": draw.patience_ms(),
+        "timeout_ms": draw.patience_ms(is_plain=bool(topics)),
         "topics": [{"name": name, "partitions": each} for name, each in topics.items()],
     }
 
