@@ -62,8 +62,8 @@ brokers: setup ## Real Kafka brokers on our controllers, or with ARGS="--control
 	$(PYTEST) tests/brokers $(ARGS)
 
 OPS ?= 1500
-conformance-kafka: setup ## The same operations on our controller and on Kafka's own: SEED=n, OPS=m, ARGS="--script FILE" (Java 17 and Maven)
-	$(BIN)/python -m tests.conformance_kafka.run $(if $(SEED),--seed $(SEED)) --ops $(OPS) $(ARGS)
+conformance-kafka: setup ## The same operations on our controller and on Kafka's own: SEED=n, SEEDS=n, OPS=m, ARGS="--script FILE" (Java 17 and Maven)
+	$(BIN)/python -m tests.conformance_kafka.run $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) --ops $(OPS) $(ARGS)
 
 kafka: setup ## Three controllers and a real Kafka broker on this machine, until interrupted: ARGS="--brokers 3" for more
 	@$(BIN)/python scripts/kafka.py $(ARGS)

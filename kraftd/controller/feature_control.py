@@ -86,7 +86,7 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Decided
     if request.validate_only:
         return (), response
     if wanted.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0:
-        records += _one_min_isr(context)
+        records = [*_one_min_isr(context), *records]
     return records, response
 
 
@@ -104,10 +104,12 @@ def _by_feature(request: UpdateFeaturesRequest) -> Mapping[str, UpdateFeaturesRe
 
 
 def _results(request: UpdateFeaturesRequest) -> tuple[UpdateFeaturesResponseUpdatableFeatureResult, ...]:
-    """What is told of each feature, up to version 1, if all have the level that was wanted."""
+    """What is told of each feature, up to version 1, if all have the level that was wanted: as often as it is
+    named.
+    """
     return tuple(
-        UpdateFeaturesResponseUpdatableFeatureResult(feature=name, error_message=_TEXT_OF_EACH)
-        for name in _by_feature(request)
+        UpdateFeaturesResponseUpdatableFeatureResult(feature=update.feature, error_message=_TEXT_OF_EACH)
+        for update in request.feature_updates
     )
 
 

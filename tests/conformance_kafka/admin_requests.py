@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kraftd.metadata.feature_levels import METADATA_VERSION, SUPPORTED
+from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION, SUPPORTED
 from tests.conformance_kafka.drawing import BAD_NAMES, BROKERS, TOO_MANY, TOPICS, Body, Draw, Drawing
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -88,7 +88,11 @@ def create_topics(draw: Drawing) -> Body:
                 {"name": key, "value": value} for key, value in dict(draw.some(TOPIC_CONFIGS)).items()
             ]
         topics.append(topic)
-    return {"topics": topics, "validate_only": draw.chance(0.08), "timeout_ms": draw.patience_ms()}
+    return {
+        "topics": topics,
+        "validate_only": draw.chance(0.08),
+        "timeout_ms": draw.patience_ms(is_plain=len(topics) == 1),
+    }
 
 
 def _of_size(draw: Drawing, size: int) -> list[int]:
@@ -105,7 +109,7 @@ def delete_topics(draw: Drawing) -> Body:
         topics.append({"topic_id": f"@topic:{name}"} if draw.chance(0.5) else {"name": name})
     if draw.odd(0.3):
         topics.append(draw.rng.choice((*topics, {"name": None}, {"name": "t1", "topic_id": "@topic:t1"})))
-    return {"topics": topics, "timeout_ms": draw.patience_ms()}
+    return {"topics": topics, "timeout_ms": draw.patience_ms(is_plain=len(topics) == 1)}
 
 
 def create_partitions(draw: Drawing) -> Body:
@@ -161,7 +165,7 @@ def reassign(draw: Drawing) -> Body:
             topics.setdefault(name, []).append({"partition_index": index, "replicas": target})
     return {
         "allow_replication_factor_change": draw.chance(0.8),
-        "timeout_ms": draw.patience_ms(),
+        "timeout_ms": draw.patience_ms(is_plain=bool(topics)),
         "topics": [{"name": name, "partitions": each} for name, each in topics.items()],
     }
 
@@ -249,7 +253,7 @@ def alter_configs(draw: Drawing) -> Body:
 
 def update_features(draw: Drawing) -> Body:
     rng = draw.rng
-    updates = []
+    updates: list[dict[str, Any]] = []
     for each in draw.some(SUPPORTED, 1, 2):
         level = rng.randint(each.min_level, each.max_level)
         if each.name == METADATA_VERSION:
@@ -263,7 +267,10 @@ def update_features(draw: Drawing) -> Body:
         )
     if draw.odd(0.1):
         updates += updates[:1]
-    return {"feature_updates": updates, "validate_only": draw.chance(0.7)}
+    is_dropping = any(  # `intended`: eligible-after-a-downgrade
+        each["feature"] == ELIGIBLE_LEADER_REPLICAS and each["max_version_level"] < 1 for each in updates
+    )
+    return {"feature_updates": updates, "validate_only": is_dropping or draw.chance(0.7)}
 
 
 ENTITIES: tuple[list[tuple[str, str | None]], ...] = (

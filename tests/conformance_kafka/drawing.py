@@ -88,9 +88,9 @@ class Drawing:
         all_of = [*values]
         return self.rng.sample(all_of, min(len(all_of), self.rng.randint(least, most)))
 
-    def patience_ms(self) -> int:
-        """How long to wait for an answer; of an odd operation perhaps not at all."""
-        return 0 if self.odd(0.06) else TIMEOUT_MS
+    def patience_ms(self, *, is_plain: bool = True) -> int:
+        """How long to wait for an answer; perhaps not at all, if nothing else is wrong with a request."""
+        return 0 if is_plain and not self.is_odd and self.chance(0.03) else TIMEOUT_MS
 
     def broker(self) -> int:
         """A broker's id; of an odd operation perhaps nobody's."""

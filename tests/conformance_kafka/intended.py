@@ -199,6 +199,12 @@ INTENDED: tuple[Intended, ...] = (
         _field_of_a_record("eligible_leader_replicas"),
     ),
     Intended(
+        "eligible-after-a-downgrade",
+        "Without the feature nobody is eligible; Kafka's controller, unlike its image, finds out with the "
+        "next change of each partition.",
+        _records,
+    ),
+    Intended(
         "eligible-after-a-move",
         "Who leaves a partition, since its move is called off, leaves the eligible leader replicas as well.",
         _field_of_a_record("eligible_leader_replicas"),

@@ -19,6 +19,7 @@ from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.principal import Principal
 from kraftd.records.batch import scan
 from kraftd.records.frame import decode_record, read_frame
+from kraftd.records.messages import FeatureLevelRecord
 from kraftd.types import METADATA_TOPIC_ID
 from tests.brokers.kafka_process import KafkaProcess
 from tests.conformance_kafka.account import Account
@@ -202,7 +203,7 @@ class Pair:
             1,
             settings=SETTINGS,
             cluster_id=CLUSTER_ID,
-            features=features_at(level),
+            features=features_of(self._formatted / "bootstrap.checkpoint"),
             start=False,
         )
         self.kafka = Side("Kafka", self._port)
@@ -291,6 +292,17 @@ def features_at(level: int) -> Mapping[str, int]:
     if level != NEW_CLUSTER_LEVELS[METADATA_VERSION]:
         return {METADATA_VERSION: level}
     return NEW_CLUSTER_LEVELS
+
+
+def features_of(bootstrap: Path) -> Mapping[str, int]:
+    """The levels that a directory of Kafka's was formatted with."""
+    records = [
+        decode_record(value)
+        for batch in scan(bootstrap.read_bytes())
+        if not batch.is_control
+        for value in batch.values()
+    ]
+    return {each.name: each.feature_level for each in records if isinstance(each, FeatureLevelRecord)}
 
 
 def hash_once(cluster: Cluster, wanted: str) -> str:

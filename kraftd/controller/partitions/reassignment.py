@@ -55,6 +55,8 @@ def alter_partition_reassignments(
     context: Context, request: AlterPartitionReassignmentsRequest
 ) -> tuple[list[PartitionChangeRecord], AlterPartitionReassignmentsResponse]:
     """The records that a request leads to, and its response for when they are committed."""
+    if not request.topics:  # as in Kafka: the response says nothing of the request
+        return [], AlterPartitionReassignmentsResponse(error_message=None)
     outcomes = OutcomeRoom(_entries(request))
     if not outcomes.holds_all:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY)

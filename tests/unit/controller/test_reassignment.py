@@ -347,6 +347,13 @@ def test_a_partition_that_is_named_twice_stays():
     assert (records, outcomes) == ([], [ErrorCode.INVALID_REQUEST] * 2)
 
 
+def test_a_request_about_nothing_is_answered_without_what_it_allows():
+    asked = request(may_change_factor=False)
+    records, told = alter_partition_reassignments(World().context(1), asked)
+    assert records == []
+    assert (told.error_code, told.responses, told.allow_replication_factor_change) == (NONE, (), True)
+
+
 def test_a_refusal_is_told_of_the_request_and_of_each_partition():
     asked = request(("t", 0, (1,)), ("u", 3, None), may_change_factor=False)
     told = ALTER_PARTITION_REASSIGNMENTS.refuse(asked, ErrorCode.NOT_CONTROLLER, "not here")
