@@ -65,7 +65,8 @@ class MutationQuota:
             self.throttle_ms = self._refilled_in_ms()
 
     def _refilled_in_ms(self) -> int:
-        return min(math.floor(-self.tokens / self._rate * 1_000 + 0.5), _THROTTLE_MS_MAX)
+        wait_ms = -self.tokens / self._rate * 1_000 if self._rate > 0 else math.inf
+        return math.floor(min(wait_ms, _THROTTLE_MS_MAX) + 0.5)
 
 
 class _Unlimited(MutationQuota):

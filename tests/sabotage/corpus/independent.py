@@ -865,9 +865,9 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A controller does not register again if an earlier start of it did, wherever that one listened.",
         "tests",
         (
-            "kraftd.controller.activation:activation_records",
-            "image[CONTROLLERS].get(me.id) != me:",
-            "image[CONTROLLERS].get(me.id) is None:",
+            "kraftd.controller.controller_registration:missing_registration",
+            "image[CONTROLLERS].get(me.id) == me:",
+            "image[CONTROLLERS].get(me.id) is not None:",
         ),
         where=("tests/unit/controller/test_controller.py",),
     ),

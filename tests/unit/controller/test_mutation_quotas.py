@@ -111,8 +111,9 @@ def test_a_wait_is_rounded_to_milliseconds_and_fits_its_field():
     fast = quotas(quota(3.0, user="alice"))
     assert took(MutationQuotas(1), 0, 4, 1, there=fast) == (NONE, THROTTLED, 333)
     assert took(MutationQuotas(1), 0, 5, 1, there=fast) == (NONE, THROTTLED, 667)
-    slow = quotas(quota(1e-300, user="alice"))
-    assert took(MutationQuotas(1), 0, 4, 1, there=slow) == (NONE, THROTTLED, (1 << 31) - 1)
+    for rate in (1e-300, 5e-324, 0.0):
+        slow = quotas(quota(rate, user="alice"))
+        assert took(MutationQuotas(1), 0, 4, 1, there=slow) == (NONE, THROTTLED, (1 << 31) - 1)
 
 
 def test_what_is_owed_stays_owed_when_the_rate_changes():
