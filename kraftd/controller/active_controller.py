@@ -35,7 +35,7 @@ from kraftd.controller.decisions import (
     write_refusal,
 )
 from kraftd.controller.failures import failure_line, policy_failure_line
-from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuota, MutationQuotas
+from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuota, MutationQuotas, quotas_in
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import LogLine, Plan, Task
@@ -45,8 +45,6 @@ from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
-from kraftd.metadata.parts.client_quotas import CLIENT_QUOTAS
-from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.records.committed import CommittedBatch
@@ -121,8 +119,7 @@ class ActiveController:
             return None
         before = self.uncommitted.committed
         image = self.uncommitted.commit(batch)
-        if image[FEATURES] is not before[FEATURES]:
-            self.timers.features_changed(image)
+        self.timers.committed(before, image)
         return image
 
     def finished_slice(self, write: Write, run: RunningPlan, error: ErrorCode) -> None:
@@ -229,7 +226,7 @@ class ActiveController:
     # -- inside
 
     def _quota(self, now: Now, client: Client, *, is_strict: bool) -> MutationQuota:
-        quotas = self.uncommitted.image[CLIENT_QUOTAS]
+        quotas = quotas_in(self.uncommitted.image)
         user, client_id = client.principal.name, client.client_id
         return self._mutation_quotas.of_request(quotas, user, client_id, now.mono_ms, is_strict=is_strict)
 

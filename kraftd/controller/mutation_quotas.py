@@ -23,7 +23,8 @@ import msgspec
 
 from kraftd.controller.refused import RefusedError
 from kraftd.errors import ErrorCode
-from kraftd.metadata.parts.client_quotas import QuotaEntity, Quotas
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.client_quotas import CLIENT_QUOTAS, QuotaEntity, Quotas
 
 MUTATION_RATE: Final = "controller_mutation_rate"
 _IDLE_MS: Final = 3_600_000
@@ -123,6 +124,11 @@ class MutationQuotas:
 
     def __len__(self) -> int:
         return len(self._buckets)
+
+
+def quotas_in(image: MetadataImage) -> Quotas:
+    """All client quotas."""
+    return image[CLIENT_QUOTAS]
 
 
 def quota_of(quotas: Quotas, user: str, client_id: str) -> tuple[_Bucketed, float | None]:

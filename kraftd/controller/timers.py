@@ -42,6 +42,7 @@ from kraftd.controller.plans import Plan, Task
 from kraftd.controller.sessions import NO_CONTACT_MS, BrokerSessions
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.features import FEATURES
 from kraftd.records.messages import NoOpRecord
 from kraftd.types import NEVER_MS, NO_NODE, NodeId, Offset
 
@@ -127,9 +128,11 @@ class Timers:
             self._elect_at_ms = {kind: now_ms + after_ms for kind, after_ms in self._intervals_ms.items()}
         self._rearm()
 
-    def features_changed(self, image: MetadataImage) -> None:
-        """Note that the cluster runs other levels of features by now: those may ask for a registration."""
-        if self._me is not None and missing_registration(image, self._me):
+    def committed(self, before: MetadataImage, image: MetadataImage) -> None:
+        """Note what is committed by now: other levels of features may ask for a registration."""
+        if image[FEATURES] is before[FEATURES] or self._me is None:
+            return
+        if missing_registration(image, self._me):
             self._register = True
             self._rearm()
 

@@ -97,9 +97,9 @@ FEATURE_LEVELS = (
         "The active controller registers only when it becomes active again: until then nobody knows what it can run.",
         "test_the_active_controller_registers_as_soon_as_the_level_has_registrations",
         (
-            "kraftd.controller.active_controller:ActiveController.commit",
-            "if image[FEATURES] is not before[FEATURES]:",
-            "if False:",
+            "kraftd.controller.timers:Timers.committed",
+            "if image[FEATURES] is before[FEATURES] or self._me is None:",
+            "if True:",
         ),
     ),
     of_registration(

@@ -62,7 +62,7 @@ PARTITION_LOGS = (
         "KIP-704",
         "An unclean election is recorded as if nothing could be lost.",
         "nobody_leads_uncleanly_where_that_is_off",
-        ("partitions.election:elect", "return Elected(leader, is_unclean)", "return Elected(leader, False)"),
+        ("partitions.election:elect", "Elected(leader, is_unclean, _", "Elected(leader, False, _"),
     ),
     _told(
         "unclean-whatever-the-topic-says",

@@ -53,6 +53,8 @@ def one_of_each(message):
     for field in fields(message):
         if get_origin(field.type) is tuple and is_struct(element := get_args(field.type)[0]):
             values[field.name] = (one_of_each(element),)
+        elif field.name == "timeout_ms":
+            values[field.name] = 1_000
     return message(**values)
 
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from kraftd.cli.troubles import troubles
+from kraftd.controller.deletions.tracker import DeletionTracker
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import EMPTY
 from kraftd.net.tally import Tally
@@ -52,6 +53,7 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         image=EMPTY,
         error_count=0,
         sessions=BrokerSessions(9_000),
+        deletions=DeletionTracker(9_000, lambda _entry, _state: None),
         tally=Tally(idle=3),
     )
     metrics = RaftMetrics(lone.now_ms)

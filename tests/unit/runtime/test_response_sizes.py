@@ -30,9 +30,11 @@ from kraftd.controller.topics import listing as topics_listing
 from kraftd.controller.topics.listing import describe_topics, list_topics
 from kraftd.controller.topics.listing_deletions import list_deletions
 from kraftd.errors import ErrorCode, UnencodableError
+from kraftd.metadata.election_reasons import Reason, Rule
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder, apply_all
 from kraftd.metadata.partition_conditions import PartitionCondition
+from kraftd.metadata.partition_states import PartitionState
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.net.handshake import Identity, refusal_of, supported
@@ -410,6 +412,8 @@ def described_events() -> Iterator[Any]:
         is_active=True,
         error_count=1 << 40,
         event_statistics=statistics,
+        decided_elections={(reason, rule): 1 << 60 for reason in Reason for rule in Rule},
+        partition_states=lambda: dict.fromkeys(PartitionState, 1 << 60),
         running_plans=[RunningPlan("UnregisterBrokerRequest", 0, about=number) for number in range(10_000)],
     )
     apis: Any = SimpleNamespace(
