@@ -36,6 +36,7 @@ Where things happen:
     a silent broker is fenced              controller/timers.py
     a partition's leader is elected        controller/partitions/election.py
     such an election is counted            metadata/parts/topics/leader_elections.py
+    why it was held is told                metadata/election_reasons.py; of a log, metadata/election_log.py
     replicas are moved                     controller/partitions/reassignment.py
     a topic is created                     controller/topics/creating.py
     deleted data is followed to its end    controller/deletions/tracker.py
