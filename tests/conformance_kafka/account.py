@@ -28,6 +28,7 @@ class Partition:
     partition_epoch: int
     elr: tuple[int, ...]
     is_moving: bool
+    adding: tuple[int, ...] = ()
 
 
 @dataclass
@@ -114,6 +115,7 @@ class Account:
                     record.partition_epoch,
                     record.eligible_leader_replicas or (),
                     bool(record.adding_replicas or record.removing_replicas),
+                    record.adding_replicas,
                 )
             case m.PartitionChangeRecord():
                 self._change(self.by_id[record.topic_id].partitions[record.partition_id], record)
@@ -196,5 +198,7 @@ class Account:
             partition.replicas = record.replicas
         if record.eligible_leader_replicas is not None:
             partition.elr = record.eligible_leader_replicas
+        if record.adding_replicas is not None:
+            partition.adding = record.adding_replicas
         if record.adding_replicas is not None or record.removing_replicas is not None:
             partition.is_moving = bool(record.adding_replicas or record.removing_replicas)

@@ -153,7 +153,7 @@ def reassign(draw: Drawing) -> Body:
     topics: dict[str, list[Body]] = {}
     for _ in range(draw.rng.choice((1, 1, 2))):
         name, index, partition = draw.partition()
-        if partition is not None and partition.is_moving and partition.elr:
+        if draw.has_elr and partition is not None and {*partition.isr, *partition.elr} & {*partition.adding}:
             continue  # `intended`: eligible-after-a-move
         target: list[int] | None = draw.brokers(4)
         if partition is not None and draw.has_elr:  # in Kafka who leaves stays eligible

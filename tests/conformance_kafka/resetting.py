@@ -48,6 +48,8 @@ def reset(pair: TwoSides, features: Mapping[str, int], configs: Configs) -> None
 
 def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
     account = side.account
+    for broker in [*account.brokers]:  # before the topics: Kafka's controller may look for them
+        side.client.ask(m.UnregisterBrokerRequest(broker_id=broker))
     _delete_topics(side)
     resources = tuple(
         _back(key, names, configs.get(key, {}))
@@ -56,8 +58,6 @@ def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
     )
     if resources:
         side.client.ask(m.IncrementalAlterConfigsRequest(resources=resources))
-    for broker in [*account.brokers]:
-        side.client.ask(m.UnregisterBrokerRequest(broker_id=broker))
     entries = tuple(_no_quotas(entity, keys) for entity, keys in account.quotas.items() if keys)
     if entries:
         side.client.ask(m.AlterClientQuotasRequest(entries=entries))
