@@ -1,9 +1,10 @@
 """Who says what clients may do? One super user, who denies something to admin clients and takes that back.
 
-On some seeds the controllers have an authorizer, and each admin client a principal of its own
-(`AdminClient.principal`); whoever else asks is anonymous, which is a super user. The keeper first makes the
-entries that allow everybody the topics, and then, one at a time, entries that deny: to one client or to all,
-by prefix or all topics, one operation or every one.
+On some seeds the controllers have an authorizer, each admin client has a principal of its own, and those who
+move replicas and ask for elections have one together (`OPERATOR`); whoever else asks is anonymous, which is a
+super user. The keeper first makes the entries that allow everybody the topics and the operator the cluster,
+and then, one at a time, entries that deny: to one client or to all, by prefix or all topics, one operation or
+every one; or to the operator, the cluster.
 
 A deny rule is in force from when its creation was acknowledged until the keeper asks for its removal. What a
 client asks for and is told within that time must not be done: a leader that does not know the rule commits
@@ -24,7 +25,7 @@ from kraftd.errors import ErrorCode
 from kraftd.metadata.acl_kinds import CLUSTER_NAME, AclOperation, AclPattern, AclPermission, AclResource
 from kraftd.protocol import messages as m
 from kraftd.protocol.principal import ANONYMOUS
-from tests.sim.admin_clients import ALLOWED_BY, enveloped, opened, principal_of
+from tests.sim.admin_clients import ALLOWED_BY, OPERATOR, enveloped, opened, principal_of
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 AUTHORIZER = Authorizer(frozenset({f"{ANONYMOUS.type}:{ANONYMOUS.name}"}), allow_everyone=True)
 EVERYBODY = "User:*"
 OF_ALL_PART = 0.3
+OF_CLUSTER_PART = 0.3
+"""How many rules are about the operator."""
 KEPT_US = 4_000_000
 """How long a rule is kept, on average, and how long there is none."""
 PATIENCE_US = 3_000_000
@@ -50,7 +53,9 @@ class Rule(msgspec.Struct):
     in_force: bool = False
 
     def is_about(self, principal: str, kind: str) -> bool:
-        """Whether it denies a client what it asks for, of its own topics."""
+        """Whether it denies a client what it asks for, of its own topics; or the operator, of the cluster."""
+        if (self.entry.resource_type == AclResource.CLUSTER) != (principal == OPERATOR):
+            return False
         return self.entry.principal in (principal, EVERYBODY) and self.entry.operation in (
             AclOperation.ALL,
             ALLOWED_BY[kind],
@@ -74,6 +79,17 @@ class AclKeeper:
     def start(self) -> None:
         """Begin to work."""
         self._world.at(0, self._next)
+
+    def judge(self, rule: Rule | None, what: str, error: int | None) -> None:
+        """Look at what became of a request that a rule denied when it was sent; no error if nobody knows.
+
+        Raises:
+            Violation: It was done, with the rule in force all the while.
+        """
+        if rule is not None and rule.in_force:
+            self._world.statistics[f"denied {'unknown' if error is None else error}"] += 1
+            if error == ErrorCode.NONE:
+                raise Violation(f"DenyRulesAreKept: {what} is done, against {rule.entry}")
 
     def denial(self, principal: str, kind: str) -> Rule | None:
         """The rule in force that denies a client something; None if there is none."""
@@ -103,12 +119,15 @@ class AclKeeper:
 
     def _deny(self) -> m.CreateAclsRequestAclCreation:
         random = self._random
+        if random.random() < OF_CLUSTER_PART:
+            operation = random.choice((AclOperation.ALL, AclOperation.ALTER))
+            return _on_cluster(operation, AclPermission.DENY, random.choice((OPERATOR, EVERYBODY)))
         number = random.choice(self._world.brokers.admins).number
         is_prefix = random.random() >= OF_ALL_PART
         return _entry(
             f"topic-{number}-" if is_prefix else "*",
             AclPattern.PREFIXED if is_prefix else AclPattern.LITERAL,
-            random.choice((AclOperation.ALL, *ALLOWED_BY.values())),
+            random.choice((AclOperation.ALL, *sorted(set(ALLOWED_BY.values())))),
             AclPermission.DENY,
             EVERYBODY if not is_prefix and random.random() < OF_ALL_PART else principal_of(number),
         )
@@ -164,6 +183,12 @@ def _entry(
     return m.CreateAclsRequestAclCreation(resource, name, pattern, principal, "*", operation, permission)
 
 
+def _on_cluster(
+    operation: AclOperation, permission: AclPermission, principal: str
+) -> m.CreateAclsRequestAclCreation:
+    return _entry(CLUSTER_NAME, AclPattern.LITERAL, operation, permission, principal, AclResource.CLUSTER)
+
+
 def _filter(entry: m.CreateAclsRequestAclCreation) -> m.DeleteAclsRequestDeleteAclsFilter:
     """What is about this entry and no other."""
     return m.DeleteAclsRequestDeleteAclsFilter(
@@ -179,12 +204,6 @@ def _filter(entry: m.CreateAclsRequestAclCreation) -> m.DeleteAclsRequestDeleteA
 
 _BASE = (
     _entry("topic-", AclPattern.PREFIXED, AclOperation.ALL, AclPermission.ALLOW),
-    # That somebody may describe the cluster means that nobody else may create or delete all topics.
-    _entry(
-        CLUSTER_NAME,
-        AclPattern.LITERAL,
-        AclOperation.DESCRIBE,
-        AclPermission.ALLOW,
-        resource=AclResource.CLUSTER,
-    ),
+    # That somebody may do something to the cluster means that nobody else may create or delete all topics.
+    _on_cluster(AclOperation.ALTER, AclPermission.ALLOW, OPERATOR),
 )

@@ -19,6 +19,9 @@ from kraftd.records.batch import scan
 from kraftd.types import NO_NODE, Epoch, NodeId, Offset, OffsetAndEpoch
 from tests.sim.snapshots import folded
 
+FOLDS_MAX = 200
+"""How many batches are remembered; brokers that are further behind apply theirs themselves."""
+
 
 class Batch(msgspec.Struct, frozen=True):
     """One batch of the copy."""
@@ -29,10 +32,31 @@ class Batch(msgspec.Struct, frozen=True):
     is_control: bool
 
 
+class Folds:
+    """What batches made of images lately: the brokers of one world apply the same to the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, tuple[bytes, ...]], tuple[MetadataImage, MetadataImage]] = {}
+        """The image before, which keeps its id from being another's, and the image after."""
+
+    def applied(self, image: MetadataImage, batch: Batch) -> MetadataImage:
+        """The image after a batch."""
+        key = id(image), batch.values
+        known = self._known.get(key)
+        if known is None:
+            builder = ImageBuilder(image)
+            builder.apply_values(batch.values, batch.end_offset - len(batch.values))
+            known = self._known[key] = image, builder.image()
+            if len(self._known) > FOLDS_MAX:
+                del self._known[next(iter(self._known))]
+        return known[1]
+
+
 class MetadataLog:
     """The copy of one broker, on its disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, folds: Folds | None = None) -> None:
+        self._folds = folds or Folds()
         self.batches: list[Batch] = []
         self.epoch: Epoch = 0
         """The newest epoch of the quorum that it heard of."""
@@ -128,10 +152,7 @@ class MetadataLog:
             if batch.end_offset > high_watermark:
                 break
             if batch.values:
-                base_offset = batch.end_offset - len(batch.values)
-                builder = ImageBuilder(self.image)
-                builder.apply_values(batch.values, base_offset)
-                self.image = builder.image()
+                self.image = self._folds.applied(self.image, batch)
                 self.has_real_record = True
             self._published += 1
             self.published_offset = batch.end_offset

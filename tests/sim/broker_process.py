@@ -97,7 +97,8 @@ class SimBroker:
         self.draw = self.random.random
         self.clock = Clock(world, mono_us=int(self.draw() * 1_000_000_000), wall_ms=0)
         shape = world.brokers.shape
-        self.disk = BrokerDisk(tuple(self.random.randbytes(16) for _ in range(shape.directories)))
+        directories = tuple(self.random.randbytes(16) for _ in range(shape.directories))
+        self.disk = BrokerDisk(directories, log=MetadataLog(world.brokers.folds))
         self.rack = f"r{broker_id % shape.racks}" if shape.racks else None
         self.names_epochs = self.draw() >= shape.old_part
         """Whether it is of a release that names broker epochs in AlterPartition (KIP-903)."""

@@ -40,6 +40,7 @@ from kraftd.types import NodeId, Offset, Uuid
 from tests.sim.acl_keeper import AclKeeper
 from tests.sim.admin_clients import AdminClient
 from tests.sim.broker_data import Acknowledged
+from tests.sim.broker_log import Folds
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import State
 from tests.sim.electors import Elector
@@ -129,6 +130,7 @@ class BrokerCluster:
         self.auditor = PlacementAuditor()
         self.acknowledged = Acknowledged()
         self.partition_judge = PartitionJudge(world, self.auditor, self.acknowledged)
+        self.folds = Folds()
         self.brokers: dict[NodeId, SimBroker] = {}
         self.admins: list[AdminClient] = []
         self.acl_keeper: AclKeeper | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kraftd.audit.invariant import Violation
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from tests.sim.admin_clients import enveloped, opened
+from tests.sim.admin_clients import ELECT, OPERATOR, enveloped, known_as, opened
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -22,7 +22,14 @@ PARTITIONS = (0, 1, 5, 40)
 CALLS = 2_000
 """What its calls are noted under."""
 
-OF_THE_WHOLE = frozenset({ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED})
+OF_THE_WHOLE = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
 OF_ONE = OF_THE_WHOLE | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -50,7 +57,8 @@ class Elector:
         if world.is_over:
             return
         self._asked += 1
-        asked, request = self._asked, self._request()
+        asked, request, keeper = self._asked, self._request(), world.brokers.acl_keeper
+        denial = None if keeper is None else keeper.denial(OPERATOR, ELECT)
         brokers = [broker for broker in world.brokers.brokers.values() if broker.is_up]
 
         def done(response: m.EnvelopeResponse) -> None:
@@ -58,10 +66,13 @@ class Elector:
                 told = opened(world, response, request)
                 if told is not None:
                     self.judge(request, told)
+                    if keeper is not None:
+                        keeper.judge(denial, f"{OPERATOR} is told that an election", _outcome(told))
 
         world.count("call", CALLS)
         if brokers:
-            self._choice(brokers).forward(enveloped(request, asked), done, lambda: None)
+            sent = enveloped(request, asked, known_as(world, OPERATOR))
+            self._choice(brokers).forward(sent, done, lambda: None)
         self.start()
 
     def _request(self) -> m.ElectLeadersRequest:
@@ -83,3 +94,10 @@ class Elector:
             raise Violation(f"ElectionsAreServed: {len(PARTITIONS)} partitions are told {told}")
         if response.error_code not in OF_THE_WHOLE or not wanted.issuperset(told):
             raise Violation(f"ElectionsAreServed: {request} ends with {response.error_code}, {told}")
+
+
+def _outcome(response: Any) -> int | None:
+    """No error if somebody was elected, and nothing of one that found nothing to do."""
+    told = [one.error_code for each in response.replica_election_results for one in each.partition_result]
+    is_silent = response.error_code == ErrorCode.NONE and ErrorCode.NONE not in told
+    return None if is_silent else int(response.error_code)

@@ -24,9 +24,10 @@ from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol import messages as m
 from kraftd.records.messages import PartitionRecord
 from kraftd.types import NodeId
-from tests.sim.admin_clients import UNCLEAN, enveloped, opened
+from tests.sim.admin_clients import MOVE, OPERATOR, UNCLEAN, enveloped, known_as, opened
 
 if TYPE_CHECKING:
+    from tests.sim.acl_keeper import Rule
     from tests.sim.world import World
 
 ARRIVED: Final = "a partition moved"
@@ -44,6 +45,7 @@ EXPECTED: Final = frozenset(
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,  # a broker was unregistered, or calling off would lose records
         ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
 """How a request may end; anything else is a bug of somebody."""
@@ -57,6 +59,8 @@ class Mover:
         self._random = random
         self._asked = 0
         """Requests so far: an answer to an older one comes too late."""
+        self._is_change = False
+        """Whether what was asked for last is to change something."""
         self._wanted: dict[PartitionKey, tuple[NodeId, ...]] = {}
 
     def start(self) -> None:
@@ -77,10 +81,12 @@ class Mover:
             self._rest()
             return
         self._asked += 1
-        asked = self._asked
+        asked, keeper = self._asked, world.brokers.acl_keeper
+        # Where nothing is to be changed, a leader that is none any more may say that it is so.
+        denial = keeper.denial(OPERATOR, MOVE) if keeper is not None and self._is_change else None
         sent = broker.forward(
-            enveloped(request, asked),
-            lambda response: self._done(asked, opened(world, response, request)),
+            enveloped(request, asked, known_as(world, OPERATOR)),
+            lambda response: self._done(asked, opened(world, response, request), denial),
             lambda: self._done(asked, None),
         )
         if not sent:
@@ -88,7 +94,7 @@ class Mover:
             return
         world.at(PATIENCE_US, lambda: self._done(asked, None))
 
-    def _done(self, asked: int, response: Any) -> None:
+    def _done(self, asked: int, response: Any, denial: "Rule | None" = None) -> None:
         """An answer, or none in time: it may come to pass yet."""
         world = self._world
         if asked != self._asked or world.is_over:
@@ -98,6 +104,8 @@ class Mover:
         world.statistics[f"move {'unknown' if error is None else error}"] += 1
         if error is not None and error not in EXPECTED:
             raise Violation(f"AdminRequestsAreServed: a move ends with error {error}")
+        if world.brokers.acl_keeper is not None:
+            world.brokers.acl_keeper.judge(denial, f"{OPERATOR} is told that a move", error)
         self._rest()
 
     # -- what is asked for
@@ -115,6 +123,7 @@ class Mover:
         if partition is None:
             return None
         wanted = self._replicas(image, name, partition)
+        self._is_change = wanted != partition.replicas
         if wanted is not None:
             self._wanted[topic_id, number] = wanted
         one = m.AlterPartitionReassignmentsRequestReassignablePartition(number, wanted)

@@ -20,7 +20,7 @@ from kraftd.types import Offset, OffsetAndEpoch
 from tests.sim.admin_clients import AdminClient, Known
 from tests.sim.broker_channel import KafkaFrames, names_another_controller
 from tests.sim.broker_data import Acknowledged, Data
-from tests.sim.broker_log import MetadataLog
+from tests.sim.broker_log import Folds, MetadataLog
 from tests.sim.broker_snapshots import Download
 from tests.sim.brokers import BrokerCluster
 from tests.sim.electors import PARTITIONS, Elector
@@ -50,6 +50,19 @@ def test_only_what_is_committed_is_published_and_the_rest_may_be_truncated() -> 
     log.append(batch(2, 3))
     log.lose_tail()
     assert log.end_offset == 2
+
+
+def test_brokers_share_what_they_make_of_the_same_batches_and_nothing_else() -> None:
+    folds = Folds()
+    one, same, other = MetadataLog(folds), MetadataLog(folds), MetadataLog(folds)
+    for log, name in ((one, "a"), (same, "a"), (other, "b")):
+        log.append(batch(0, 1, name) + batch(1, 1, "c"))
+        log.publish(2, nothing)
+    assert one.image is same.image
+    alone = MetadataLog()
+    alone.append(batch(0, 1, "b") + batch(1, 1, "c"))
+    alone.publish(2, nothing)
+    assert other.image.hash() == alone.image.hash() != one.image.hash()
 
 
 def test_what_was_committed_is_not_truncated() -> None:

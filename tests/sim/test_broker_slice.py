@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.sim.broker_replicas import CUT
 from tests.sim.brokers import GOES_AND_COMES
 from tests.sim.fault_brokers import BROKER_FAULTS
 from tests.sim.mover import ARRIVED
@@ -31,5 +32,7 @@ def test_clusters_with_brokers() -> None:
     for what, part in WANTED.items():
         assert table.seen[what] >= part * table.counting, what
     assert table.statistics[ARRIVED] >= SEEDS
+    for what in (CUT, *(f"denied {error}" for error in (29, 31))):  # not authorized
+        assert table.statistics[what] >= SEEDS / 10, what
     fired = {name.removeprefix("fault: ") for name in table.statistics if name.startswith("fault: ")}
     assert fired >= {fault.name for fault in BROKER_FAULTS}

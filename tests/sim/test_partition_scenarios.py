@@ -543,3 +543,22 @@ def test_a_rule_that_is_taken_back_leaves_those_of_others(guarded: Guarded) -> N
     assert guarded.create("eve", "t1") == 0
     assert guarded.create("bob", "t2") == NOT_ALLOWED
     assert guarded.delete("eve", "t1") == NOT_ALLOWED
+
+
+def test_an_operator_who_may_not_alter_the_cluster_changes_nothing(guarded: Guarded) -> None:
+    """Moves and elections need a right to the cluster, which the gate of the new active controller knows."""
+    story = guarded.story
+    ids = tuple(broker.id for broker in story.brokers)
+    topic_id = story.place("t", ids)
+    guarded.add(entry("User:eve", AclOperation.ALTER, AclPermission.ALLOW, AclResource.CLUSTER, CLUSTER_NAME))
+    one = m.AlterPartitionReassignmentsRequestReassignablePartition(0, ids[1:])
+    topic = m.AlterPartitionReassignmentsRequestReassignableTopic("t", (one,))
+    move = m.AlterPartitionReassignmentsRequest(timeout_ms=30_000, topics=(topic,))
+    elect = m.ElectLeadersRequest(topic_partitions=None)
+    assert guarded.ask("eve", elect).error_code == 0
+    guarded.add(entry("User:*", AclOperation.ALL, AclPermission.DENY, AclResource.CLUSTER, CLUSTER_NAME))
+    for _ in range(2):
+        assert guarded.ask("eve", elect).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert guarded.ask("eve", move).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        story.leader.crash(down_us=10 * S)
+    assert story.partition(topic_id).replicas == ids

@@ -299,4 +299,16 @@ PARTITION_LOGS = (
             "",
         ),
     ),
+    mutant(
+        "gate-of-who-asks-directly",
+        "StandardAuthorizer",
+        "A request about the cluster that comes in an envelope is let through.",
+        "tests",
+        (
+            "kraftd.runtime.request_gate:RequestGate.refusal",
+            "if rights.has(access.operation, AclResource.CLUSTER):",
+            "if client.is_forwarded or rights.has(access.operation, AclResource.CLUSTER):",
+        ),
+        where=(f"{_STORIES}::test_an_operator_who_may_not_alter_the_cluster_changes_nothing",),
+    ),
 )
