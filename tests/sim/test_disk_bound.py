@@ -44,7 +44,7 @@ def test_a_cleaner_that_leaves_all_is_seen(changes: dict[str, int], monkeypatch:
 
 
 def test_a_cleaner_that_does_not_look_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LogCleaner, "snapshot_written", lambda _: None)
+    monkeypatch.setattr(LogCleaner, "snapshot_written", lambda *_: None)
     with pytest.raises(Violation, match=r"DiskIsBounded: node . has not looked"):
         world_of().run()
 
