@@ -45,18 +45,18 @@ demo: setup ## Three nodes on this machine: elections, kill -9, resign, export, 
 test: setup ## All tests that are quick (under 15 minutes on 2 cores)
 	$(PYTEST) -m "not slow" -n auto --dist loadfile $(ARGS)
 
-# Side by side: the daemons of chaos wait much, the seeds compute. What a real Kafka judges is `make interop` and
-# `make brokers`.
-slices: setup ## A slice of every slow suite, on all cores (12 minutes on 2)
+# Side by side, and one more than there are cores: the daemons of chaos wait much, the seeds compute. What a real Kafka
+# judges is `make interop` and `make brokers`.
+slices: setup ## A slice of every slow suite, on all cores (15 minutes on 2)
 	$(PYTEST) -m slow --ignore tests/interop --ignore tests/brokers \
-	  --ignore tests/conformance_kafka -n auto --dist loadgroup $(ARGS)
+	  --ignore tests/conformance_kafka -n $$(($$(nproc) + 1)) --dist loadgroup $(ARGS)
 
 MINUTES ?= 1
 chaos: setup ## Real daemons, hurt every few seconds, for MINUTES=1; BROKERS=3 for Kafka's too; SEED=n for a run that is alike
 	$(BIN)/python -m tests.chaos.run --minutes $(MINUTES) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(SEED),--seed $(SEED))
 
 interop: setup ## Our records and rules against a real Kafka's (Java 17 and Maven)
-	$(PYTEST) tests/interop $(ARGS)
+	$(PYTEST) tests/interop tests/conformance_kafka -m slow -n auto --dist loadfile $(ARGS)
 
 brokers: setup ## Real Kafka brokers on our controllers, or with ARGS="--controllers kafka" on Kafka's own
 	$(PYTEST) tests/brokers $(ARGS)
