@@ -67,8 +67,20 @@ def registration(draw: Drawing, broker: int | None = None) -> Body:
         body |= _odd_registration(draw, broker)
     if known is not None and (known.cordoned is not None or known.is_stopping):
         # `intended`: cordoned-directories-stay, registered-while-it-stops
-        body["cluster_id"] = "another"
+        body |= _refused_registration(draw, broker)
     return body
+
+
+def _refused_registration(draw: Drawing, broker: int) -> Body:
+    """What costs a broker that is registered the registration, whatever else it says."""
+    known = draw.account.brokers[broker]
+    finalized = [each.name for each in SUPPORTED if draw.account.features.get(each.name, 0) > each.min_level]
+    wrong: list[Body] = [{"cluster_id": "another"}]
+    if not (known.is_fenced or known.is_stopping):
+        wrong.append({"incarnation_id": f"@id:another life of {broker}"})
+    if finalized:
+        wrong.append({"features": features(narrow=draw.rng.choice(finalized))})
+    return draw.rng.choice(wrong)
 
 
 def _odd_registration(draw: Drawing, broker: int) -> Body:

@@ -74,13 +74,6 @@ CONFORMANCE = (
         "epoch <= 1 << 60",
     ),
     _other(
-        "an-isr-of-anybody",
-        "An ISR may name who holds no replica.",
-        "kraftd.controller.partitions.in_sync:_is_isr_of",
-        "members.issubset(replicas)",
-        "bool(replicas)",
-    ),
-    _other(
         "a-move-that-is-none-is-called-off",
         "A move that is not going on cannot be called off, for another reason.",
         "kraftd.controller.partitions.reassignment:_Moves.change",
