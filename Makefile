@@ -59,7 +59,7 @@ interop: setup ## Our records and rules against a real Kafka's (Java 17 and Mave
 	$(PYTEST) tests/interop tests/conformance_kafka -m slow -n auto --dist loadfile $(ARGS)
 
 brokers: setup ## Real Kafka brokers on our controllers, or with ARGS="--controllers kafka" on Kafka's own
-	$(PYTEST) tests/brokers $(ARGS)
+	$(PYTEST) tests/brokers -n auto --dist loadfile $(ARGS)
 
 OPS ?= 1500
 conformance-kafka: setup ## The same operations on our controller and on Kafka's own: SEED=n, SEEDS=n, OPS=m, ARGS="--script FILE" (Java 17 and Maven)

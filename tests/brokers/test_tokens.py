@@ -14,7 +14,7 @@ from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScram
 
 from tests.brokers.clients import admin, outcome, partitions_of, wait_until
 from tests.brokers.cluster import BrokerCluster, BrokerSpec
-from tests.brokers.complaints import AFTER_A_FAULT, judged
+from tests.brokers.complaints import AFTER_A_FAULT, WHILE_ALL_ARE_UP, judged
 from tests.brokers.conftest import CONTROLLER_SETTINGS
 from tests.brokers.quorums import wait_leader
 from tests.interop.peer import Kafka
@@ -120,7 +120,7 @@ def _make_users(cluster: BrokerCluster) -> None:
 def test_a_token_is_made_logged_in_with_renewed_after_a_failover_and_ended(world: World) -> None:
     cluster = world.cluster
     quorum = cluster.quorum
-    with judged(cluster, *AFTER_A_FAULT):
+    with judged(cluster, *WHILE_ALL_ARE_UP, *AFTER_A_FAULT):
         made = world.tokens(
             "alice", "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob"
         )
