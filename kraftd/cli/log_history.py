@@ -21,7 +21,7 @@ import typer
 from kraftd.cli.failures import ExitCode
 from kraftd.cli.log_diff import change_data
 from kraftd.cli.log_state import DirectoryArgument, SecretsOption
-from kraftd.cli.options import OutputOption, output_of
+from kraftd.cli.options import OutputOption, check_utf8, output_of
 from kraftd.cli.output import columns, emit, id_text, note
 from kraftd.cli.times import time_text
 from kraftd.logtools.finding import find_log
@@ -54,6 +54,7 @@ def history(
     output: OutputOption = None,
 ) -> None:
     """Show what happened to one topic, partition, broker or config."""
+    check_utf8([name], "NAME")
     subject = HISTORY_SUBJECTS[kind.value]
     found = history_of(find_log(directory), subject, name, show_secrets=show_secrets)
     emit(

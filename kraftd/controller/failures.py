@@ -38,7 +38,7 @@ def policy_failure_line(failure: PolicyFailure) -> LogLine:
     return LogLine("policy_failed", fields, is_warning=True, key=(failure.policy, failure.at))
 
 
-def place_of(error: Exception) -> str:
+def place_of(error: BaseException) -> str:
     """File and line of the innermost call that raised."""
     trace = error.__traceback__
     where = ""

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from kraftd.metadata.config_schema import ResourceType
+from kraftd.metadata.redaction import redacted_config_value
 
 
 class PolicyViolation(Exception):  # noqa: N818 - the name that Kafka's policies raise
@@ -51,6 +52,14 @@ class AlterConfigMetadata(msgspec.Struct, frozen=True, kw_only=True):
     configs: Mapping[str, str | None]
     """What each of them would be, None for one that is deleted. A config that keeps its value is not among
     them, unless it is a broker's; nor is what AlterConfigs removes by not naming it."""
+
+    def __repr__(self) -> str:
+        """Without the values of configs that may be passwords: it may go into a text that is shown."""
+        shown = {
+            name: value and redacted_config_value(self.resource.type, name, value)
+            for name, value in self.configs.items()
+        }
+        return f"AlterConfigMetadata(resource={self.resource!r}, configs={shown!r})"
 
 
 CreateTopicPolicy: TypeAlias = Callable[[CreateTopicMetadata], object]

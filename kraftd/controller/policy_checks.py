@@ -2,7 +2,7 @@
 
 What a policy raises costs the one topic or resource that it was asked about. A `PolicyViolation` is
 POLICY_VIOLATION with its text; anything else is UNKNOWN_SERVER_ERROR without one, as in Kafka, and a line of
-the log.
+the log, which leaves the text out where a config that may be a password was asked about.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,11 +21,13 @@ from kraftd.controller.policies import (
 from kraftd.controller.refused import RefusedError
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ResourceType
+from kraftd.metadata.redaction import is_secret_config
 from kraftd.protocol.brief import brief
 
 CREATE_TOPIC_POLICY: Final = "create.topic.policy.class.name"
 ALTER_CONFIG_POLICY: Final = "alter.config.policy.class.name"
 _ERROR_BYTES_MAX: Final = 400
+_SECRET: Final = "its text may hold a secret config"
 
 
 def check_topic(
@@ -65,15 +67,29 @@ def check_configs(context: Context, kind: int, name: str, altered: Mapping[str, 
     if policy is not None:
         resource = ConfigResource(ResourceType(kind), name)
         metadata = AlterConfigMetadata(resource=resource, configs=MappingProxyType(dict(altered)))
-        _ask(context, ALTER_CONFIG_POLICY, policy, metadata)
+        has_secrets = any(is_secret_config(kind, each) for each in altered)
+        _ask(context, ALTER_CONFIG_POLICY, policy, metadata, has_secrets=has_secrets)
 
 
-def _ask(context: Context, key: str, policy: Callable[[Any], object], metadata: Any) -> None:
+def _ask(
+    context: Context, key: str, policy: Callable[[Any], object], metadata: Any, *, has_secrets: bool = False
+) -> None:
+    # Whatever it raises costs what it was asked about, and nothing else: one that ends in `sys.exit` would end
+    # this process, and that of the next leader when the client asks again, until there is no quorum (D-14).
     try:
         policy(metadata)
     except PolicyViolation as violation:
-        raise RefusedError(ErrorCode.POLICY_VIOLATION, str(violation)) from None
-    except Exception as error:  # noqa: BLE001 - somebody else's code: it costs what it was asked about (D-14)
-        text = brief(f"{type(error).__name__}: {error}", _ERROR_BYTES_MAX)
-        context.policy_failures.append(PolicyFailure(key, text, place_of(error)))
+        raise RefusedError(ErrorCode.POLICY_VIOLATION, _text_of(violation)) from None
+    except BaseException as error:  # noqa: BLE001 - somebody else's code
+        text = _SECRET if has_secrets else _text_of(error)
+        shown = brief(f"{type(error).__name__}: {text}", _ERROR_BYTES_MAX)
+        context.policy_failures.append(PolicyFailure(key, shown, place_of(error)))
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "") from None
+
+
+def _text_of(error: BaseException) -> str:
+    """What an exception says, in UTF-8, whatever its class makes of that."""
+    try:
+        return str(error).encode(errors="replace").decode()
+    except Exception:  # noqa: BLE001 - the same code's
+        return "it has no text"

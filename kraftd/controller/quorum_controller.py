@@ -348,7 +348,9 @@ class QuorumController:
     def _heard(self, request: BrokerHeartbeatRequest, now: Now) -> None:
         session = self.sessions.get(request.broker_id, request.broker_epoch)
         if session is not None:
-            self.deletions.heard(request.broker_id, session.broker_epoch, session.metadata_offset, now)
+            # A broker cannot have read what is not there, whatever it says: what is deleted later is not read.
+            read_to = min(session.metadata_offset, self._applied_offset - 1)
+            self.deletions.heard(request.broker_id, session.broker_epoch, read_to, now)
 
     def handle(self, request: Any, now: Now, version: int = 0, client: Client = NO_CLIENT) -> Decision:
         """Decide a request by its operation. A `Write` counts as appended from here on, see `finished`."""

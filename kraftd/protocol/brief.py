@@ -22,9 +22,13 @@ def on_one_line(text: str) -> str:
 
 
 def brief(text: str, bytes_max: int) -> str:
-    """Cut a text to so many bytes of UTF-8; a cut one ends with `…`."""
-    if len(text) <= bytes_max and (text.isascii() or len(text.encode()) <= bytes_max):
-        return text
+    """Cut a text to so many bytes of UTF-8; a cut one ends with `…`, and what is no UTF-8 becomes `?`."""
+    if len(text) <= bytes_max:
+        if text.isascii():
+            return text
+        encoded = text.encode(errors="replace")
+        if len(encoded) <= bytes_max:
+            return encoded.decode()
     room = bytes_max - len(_MORE.encode())
     return text[:room].encode(errors="replace")[:room].decode(errors="ignore") + _MORE
 

@@ -30,13 +30,16 @@ def load_policy(name: str) -> Callable[[Any], object]:
         raise ValueError(f"{name!r} is not package.module:name, of a function in Python")
     try:
         module = import_module(module_name)
-    except Exception as error:  # noqa: BLE001 - whatever somebody else's module raises, it cannot be used
+    except BaseException as error:  # noqa: BLE001 - whatever somebody else's module raises, `sys.exit` too
         why = brief(f"{type(error).__name__}: {error}", _ERROR_BYTES_MAX)
         raise ValueError(f"{module_name} cannot be imported: {why}") from None
     try:
         policy = attrgetter(path)(module)
     except AttributeError:
         raise ValueError(f"{module_name} has no {path}") from None
+    except Exception as error:  # noqa: BLE001 - a property of somebody else's
+        why = brief(f"{type(error).__name__}: {error}", _ERROR_BYTES_MAX)
+        raise ValueError(f"{module_name} does not give {path}: {why}") from None
     why_not = _complaint(policy)
     if why_not is not None:
         raise ValueError(f"{name} {why_not}")

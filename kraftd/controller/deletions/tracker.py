@@ -29,7 +29,12 @@ from kraftd.records.committed import CommittedBatch
 from kraftd.types import NodeId, Now, Offset, Uuid
 
 REPLICAS_MAX: Final = 10_000
-"""So many are kept at most, and so many does it look at in one batch: 20 ms."""
+"""So many are kept at most, and so many does it look at in one batch, in record order: for 10,000 topics a third
+of the time that the image takes for them.
+"""
+
+MOVES_MAX: Final = 1_000
+"""So many entries does one heartbeat move, in 2 ms; what it tells of the rest is heard with the next one."""
 
 DELETE_DELAY_MS: Final = 60_000
 """How long a broker keeps a log that it has renamed: the default of `log.segment.delete.delay.ms`."""
@@ -77,7 +82,9 @@ class DeletionTracker:
         self.begin_offset: Offset = 0
         """Nothing is known of what was taken away before this."""
         self.dropped_count = 0
-        """The replicas that are not kept, since newer ones were."""
+        """The replicas that are not kept, since newer ones were, and the partitions that were not looked at:
+        at least so many replicas are missing.
+        """
         self.illegal_count = 0
         """The moves that no table allows, and that were not made."""
         self._refused = refused
@@ -118,8 +125,9 @@ class DeletionTracker:
 
     def heard(self, broker_id: NodeId, broker_epoch: int, reported: Offset, now: Now) -> None:
         """Take in how far a registered broker says that it has read the log."""
-        waiting = self._waiting.get(broker_id)
-        while waiting:
+        waiting, moves = self._waiting.get(broker_id), MOVES_MAX
+        while waiting and moves > 0:
+            moves -= 1
             entry = next(iter(waiting.values()))
             if reported < entry.removed.offset:
                 break
@@ -130,7 +138,8 @@ class DeletionTracker:
             if not entry.is_set_aside:
                 self._renamed.setdefault(broker_id, OrderedDict())[entry.key] = entry
         renamed = self._renamed.get(broker_id)
-        while renamed:
+        while renamed and moves > 0:
+            moves -= 1
             entry = next(iter(renamed.values()))
             if now.mono_ms - entry.reported_mono_ms < DELETE_DELAY_MS:
                 break

@@ -112,6 +112,18 @@ LIMITS = (
         (f"{_CHECKS}:_ask", 'raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "") from None', "return"),
     ),
     of_policies(
+        "policy-ends-the-process",
+        "A policy that ends in `sys.exit` ends this node, and the next leader when the client asks again.",
+        "test_whatever_a_policy_raises_costs_the_one_topic",
+        (f"{_CHECKS}:_ask", "except BaseException as error:", "except Exception as error:"),
+    ),
+    of_policies(
+        "password-in-the-line",
+        "A policy that fails on a password writes it to the log.",
+        "test_a_password_that_a_policy_fails_on_is_in_no_line",
+        (f"{_CHECKS}:_ask", "_SECRET if has_secrets else _text_of(error)", "_text_of(error)"),
+    ),
+    of_policies(
         "quota-before-the-policy",
         "What the policy refuses has used up the quota.",
         "test_a_policy_is_asked_last_but_before_the_quota",

@@ -154,6 +154,17 @@ def test_a_deletion_is_successful_once_the_broker_has_read_the_very_record() -> 
     assert world.refused == []
 
 
+def test_one_heartbeat_moves_no_more_than_a_turn_has_time_for(monkeypatch) -> None:
+    monkeypatch.setattr(tracker, "MOVES_MAX", 2)
+    world = World(partition(0, (1, 2, 3)), *(TopicRecord(f"t{n}", bytes([n]) * 16) for n in range(1, 5)))
+    for number in range(1, 5):
+        world.apply(partition(0, (1,), bytes([number]) * 16))
+    world.apply(*(RemoveTopicRecord(bytes([number]) * 16) for number in range(1, 5)))
+    for expected in (2, 4):
+        world.hear(1, world.end)
+        assert [*world.told.values()].count(SUCCESSFUL) == expected
+
+
 def test_what_a_broker_has_renamed_does_not_exist_any_more_a_minute_later() -> None:
     world = World(partition(0, (1,)))
     offset = world.apply(RemoveTopicRecord(T))
@@ -402,6 +413,15 @@ def test_heartbeats_are_what_ends_a_deletion() -> None:
     assert states() == [(11, SUCCESSFUL), (12, INELIGIBLE)], "an epoch that is not registered says nothing"
     world.beat(12, offset=offset)
     assert states() == [(11, SUCCESSFUL), (12, SUCCESSFUL)]
+
+
+def test_a_broker_that_says_it_has_read_what_is_not_there_has_not() -> None:
+    world = BrokerWorld()
+    world.up(11)
+    topic_id = world.topic(1, (11,))
+    world.beat(11, offset=1_000_000)
+    world.append(RemoveTopicRecord(topic_id))
+    assert [each.state for each in read(world, ListDeletionsRequest()).removals] == [STARTED]
 
 
 def read(world, request):

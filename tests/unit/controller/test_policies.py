@@ -29,7 +29,7 @@ from kraftd.records.messages import ConfigRecord, TopicRecord
 from kraftd.types import Now
 from tests.unit.controller.test_configuration_control import change, resource
 from tests.unit.controller.test_creating_topics import topic
-from tests.unit.controller.test_mutation_quotas import Leading, spent
+from tests.unit.controller.test_mutation_quotas import Leading, spent, topics
 from tests.unit.controller.topic_worlds import THREE, cluster
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
@@ -270,6 +270,63 @@ def test_a_policy_that_fails_is_a_line_and_no_defect_of_this_program():
     assert leading.controller.error_count == 0
     leading.create(7, 1, now_ms=Now(2_000, 0).mono_ms)
     assert len(leading.controller.lines) == 2
+
+
+class Mute(Exception):
+    """An exception that cannot say what it is about."""
+
+    def __str__(self):
+        raise LookupError("no words")
+
+
+class MuteViolation(PolicyViolation):
+    __str__ = Mute.__str__
+
+
+RAISED = {
+    "an end of the process": (SystemExit(7), DEFECT, "SystemExit: 7"),
+    "an interrupt": (KeyboardInterrupt(), DEFECT, "KeyboardInterrupt: "),
+    "a group of both": (BaseExceptionGroup("two", [SystemExit(1)]), DEFECT, "two (1 sub-exception)"),
+    "one without a text": (Mute(), DEFECT, "Mute: it has no text"),
+    "a refusal without a text": (MuteViolation(), VIOLATION, None),
+    "a refusal that is no UTF-8": (PolicyViolation("caf\udce9"), VIOLATION, None),
+}
+
+
+@pytest.mark.covers("D-14")
+@pytest.mark.parametrize(("raised", "error", "line"), RAISED.values(), ids=RAISED)
+def test_whatever_a_policy_raises_costs_the_one_topic(raised, error, line):
+    def policy(metadata):
+        if metadata.topic == topics(1, 1)[1].name:
+            raise raised
+
+    leading = Leading(ControllerSettings(policies=Policies(create_topic=policy)))
+    other, refused = leading.create(7, 1, 1).topics
+    assert (other.error_code, refused.error_code) == (NONE, error)
+    assert [each.fields["error"].endswith(line) for each in leading.controller.lines] == [True] * bool(line)
+    assert leading.controller.error_count == 0
+
+
+PASSWORD = "listener.name.external.ssl.keystore.password"
+
+
+def test_a_password_that_a_policy_fails_on_is_in_no_line():
+    def policy(metadata):
+        for value in metadata.configs.values():
+            int(value)
+
+    context = world(alter_config=policy)
+    alter(context, resource(change(PASSWORD, "hunter2"), name="1"))
+    alter(context, resource(change("retention.ms", "-1"), kind=TOPIC, name="orders"))
+    (failure,) = context.policy_failures
+    assert failure.error == "ValueError: its text may hold a secret config"
+
+
+def test_metadata_show_no_password():
+    configs = {PASSWORD: "hunter2", "log.retention.ms": "7", "log.segment.bytes": None}
+    shown = repr(AlterConfigMetadata(resource=ConfigResource(BROKER, "1"), configs=configs))
+    assert "hunter2" not in shown
+    assert "'log.retention.ms': '7', 'log.segment.bytes': None" in shown
 
 
 # -- the page about them

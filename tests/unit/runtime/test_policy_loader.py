@@ -13,6 +13,8 @@ from tests.unit.runtime.test_config import MINIMAL
 
 MODULE = """
 class Rules:
+    @property
+    def broken(self): return 1 / 0
     def check(self, request): ...
     def __call__(self, request): ...
     async def later(self, request): ...
@@ -41,6 +43,7 @@ number = 5
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_policies.py").write_text(MODULE)
     (tmp_path / "broken_policies.py").write_text("1 / 0")
+    (tmp_path / "ending_policies.py").write_text("import sys; sys.exit('boo')")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "my_policies", raising=False)
 
@@ -58,6 +61,8 @@ def test_what_can_be_called_with_a_request_is_a_policy(name: str) -> None:
         ("my_policies:", "is not package.module:name"),
         ("no_policies:check", "no_policies cannot be imported: ModuleNotFoundError: No module named"),
         ("broken_policies:check", "broken_policies cannot be imported: ZeroDivisionError"),
+        ("ending_policies:check", "ending_policies cannot be imported: SystemExit: boo"),
+        ("my_policies:rules.broken", "my_policies does not give rules.broken: ZeroDivisionError"),
         (".my_policies:check", "cannot be imported: TypeError"),
         ("my_policies:check_", "my_policies has no check_"),
         ("my_policies:rules.no", "my_policies has no rules.no"),
