@@ -27,7 +27,7 @@ from kraftd.protocol.brief import brief
 CREATE_TOPIC_POLICY: Final = "create.topic.policy.class.name"
 ALTER_CONFIG_POLICY: Final = "alter.config.policy.class.name"
 _ERROR_BYTES_MAX: Final = 400
-_SECRET: Final = "its text may hold a secret config"
+_TEXT_HIDDEN: Final = "its text may hold a secret config"
 
 
 def check_topic(
@@ -74,14 +74,14 @@ def check_configs(context: Context, kind: int, name: str, altered: Mapping[str, 
 def _ask(
     context: Context, key: str, policy: Callable[[Any], object], metadata: Any, *, has_secrets: bool = False
 ) -> None:
-    # Whatever it raises costs what it was asked about, and nothing else: one that ends in `sys.exit` would end
-    # this process, and that of the next leader when the client asks again, until there is no quorum (D-14).
+    # Whatever it raises costs what it was asked about, and nothing else (D-14): one that ends in `sys.exit`
+    # would end this process, and that of the next leader when the client asks again, until no quorum is left.
     try:
         policy(metadata)
     except PolicyViolation as violation:
         raise RefusedError(ErrorCode.POLICY_VIOLATION, _text_of(violation)) from None
     except BaseException as error:  # noqa: BLE001 - somebody else's code
-        text = _SECRET if has_secrets else _text_of(error)
+        text = _TEXT_HIDDEN if has_secrets else _text_of(error)
         shown = brief(f"{type(error).__name__}: {text}", _ERROR_BYTES_MAX)
         context.policy_failures.append(PolicyFailure(key, shown, place_of(error)))
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "") from None

@@ -348,7 +348,7 @@ class QuorumController:
     def _heard(self, request: BrokerHeartbeatRequest, now: Now) -> None:
         session = self.sessions.get(request.broker_id, request.broker_epoch)
         if session is not None:
-            # A broker cannot have read what is not there, whatever it says: what is deleted later is not read.
+            # A broker cannot have read what is not there, whatever it says: it has not read later deletions.
             read_to = min(session.metadata_offset, self._applied_offset - 1)
             self.deletions.heard(request.broker_id, session.broker_epoch, read_to, now)
 

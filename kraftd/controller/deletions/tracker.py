@@ -29,8 +29,8 @@ from kraftd.records.committed import CommittedBatch
 from kraftd.types import NodeId, Now, Offset, Uuid
 
 REPLICAS_MAX: Final = 10_000
-"""So many are kept at most, and so many does it look at in one batch, in record order: for 10,000 topics a third
-of the time that the image takes for them.
+"""So many are kept at most, and so many does it look at in one batch, in record order: for 10,000 topics a
+third of the time that the image takes for them.
 """
 
 MOVES_MAX: Final = 1_000

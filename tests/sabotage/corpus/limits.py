@@ -121,7 +121,7 @@ LIMITS = (
         "password-in-the-line",
         "A policy that fails on a password writes it to the log.",
         "test_a_password_that_a_policy_fails_on_is_in_no_line",
-        (f"{_CHECKS}:_ask", "_SECRET if has_secrets else _text_of(error)", "_text_of(error)"),
+        (f"{_CHECKS}:_ask", "_TEXT_HIDDEN if has_secrets else _text_of(error)", "_text_of(error)"),
     ),
     of_policies(
         "quota-before-the-policy",

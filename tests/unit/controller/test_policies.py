@@ -272,7 +272,7 @@ def test_a_policy_that_fails_is_a_line_and_no_defect_of_this_program():
     assert len(leading.controller.lines) == 2
 
 
-class Mute(Exception):
+class MuteError(Exception):
     """An exception that cannot say what it is about."""
 
     def __str__(self):
@@ -280,14 +280,14 @@ class Mute(Exception):
 
 
 class MuteViolation(PolicyViolation):
-    __str__ = Mute.__str__
+    __str__ = MuteError.__str__
 
 
 RAISED = {
     "an end of the process": (SystemExit(7), DEFECT, "SystemExit: 7"),
     "an interrupt": (KeyboardInterrupt(), DEFECT, "KeyboardInterrupt: "),
     "a group of both": (BaseExceptionGroup("two", [SystemExit(1)]), DEFECT, "two (1 sub-exception)"),
-    "one without a text": (Mute(), DEFECT, "Mute: it has no text"),
+    "one without a text": (MuteError(), DEFECT, "MuteError: it has no text"),
     "a refusal without a text": (MuteViolation(), VIOLATION, None),
     "a refusal that is no UTF-8": (PolicyViolation("caf\udce9"), VIOLATION, None),
 }
