@@ -160,7 +160,7 @@ def can_stop_table(data: Mapping[str, Any]) -> str:
     """A line with the verdict, and one row for each partition that needs the broker."""
     broker_id = data["broker_id"]
     if data["can_stop"]:
-        return f"Broker {broker_id} can stop: every partition has a leader and takes acks=all without it."
+        return f"Broker {broker_id} can stop: no partition loses its leader or acks=all by that."
     alone, few = data["without_leader"], data["under_min_isr"]
     verdict = (
         f"Broker {broker_id} is needed: {len(alone)} without leader, {len(few)} without acks=all if it stops."

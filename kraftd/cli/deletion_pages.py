@@ -30,7 +30,7 @@ _DATA: Final[Mapping[int, str]] = {
     ReplicaState.DELETION_SUCCESSFUL: "in -delete for a minute, then gone",
     ReplicaState.DELETION_INELIGIBLE: "there until the broker is back",
 }
-_SET_ASIDE: Final = "in -stray, remove it by hand"
+_SET_ASIDE: Final = "in -stray if it was there: look"
 _DOWN_UNHEARD: Final = "perhaps there, until the broker is back"
 """Where the data is, by state, in the words of a table."""
 

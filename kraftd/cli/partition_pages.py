@@ -48,7 +48,18 @@ LEADS: Final[Mapping[int, str]] = MappingProxyType(
     {
         LeadsThen.NOTHING: "no",
         LeadsThen.WITHOUT_LOSS: "without loss",
+        LeadsThen.UNLESS_IT_CRASHED: "unless it crashed",
         LeadsThen.MAY_LACK_RECORDS: "may lack records",
+    }
+)
+PRICES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        LeadsThen.WITHOUT_LOSS: "and nothing is lost",
+        LeadsThen.UNLESS_IT_CRASHED: (
+            "and nothing is lost, if it still runs or was stopped in order; after a crash it is not eligible any "
+            "more, and leads at most as the last known leader, which may lack records"
+        ),
+        LeadsThen.MAY_LACK_RECORDS: "and may lack records that were acknowledged",
     }
 )
 _UNKNOWN: Final = "unknown"
@@ -163,7 +174,8 @@ def findings(topic: str, partition: int, response: ExplainPartitionResponse) -> 
     told = []
     if response.is_leader_recovering:
         told.append(
-            f"broker {response.leader_id} was elected uncleanly and may lack records that were acknowledged"
+            f"broker {response.leader_id} was not in sync when it was elected (uncleanly, or as the last known "
+            "leader): it may lack records that were acknowledged"
         )
     lacking = [one for one in response.replicas if not one.is_in_sync and not one.is_adding]
     told += [f"broker {one.broker_id} is not in sync: {_why_not_in_sync(one)}" for one in lacking]
@@ -192,10 +204,7 @@ def _why_not_in_sync(replica: ExplainPartitionResponseReplica) -> str:
 def _offline(topic: str, partition: int, response: ExplainPartitionResponse) -> list[str]:
     """Why nobody leads a partition, what would bring it back, and at what price."""
     told = []
-    for leads, price in (
-        (LeadsThen.WITHOUT_LOSS, "and nothing is lost"),
-        (LeadsThen.MAY_LACK_RECORDS, "and may lack records that were acknowledged"),
-    ):
+    for leads, price in PRICES.items():
         heirs = [one for one in response.replicas if one.leads == leads]
         told += [
             f"it is led again {_once_back(one)}: broker {one.broker_id} leads it then, {price}"

@@ -55,6 +55,9 @@ class LeadsThen(IntEnum):
     NOTHING = 0
     WITHOUT_LOSS = 1
     MAY_LACK_RECORDS = 2
+    UNLESS_IT_CRASHED = 3
+    """Without loss if its broker goes on or was stopped in order. One that starts after a crash may have lost
+    what it had not flushed: it is not eligible any more (KIP-966)."""
 
 
 def is_under_replicated(partition: PartitionRecord) -> bool:

@@ -96,6 +96,8 @@ class DeletionTracker:
         """What it has renamed and will remove, the oldest first."""
         self._moved: dict[tuple[Uuid, int, NodeId], Entry] = {}
         """What waits and may come back: by topic, partition and broker."""
+        self._epochs: dict[NodeId, int] = {}
+        """Of each broker that was heard of."""
         self._is_active = False
 
     def __len__(self) -> int:
@@ -138,6 +140,10 @@ class DeletionTracker:
             if not entry.is_set_aside:
                 self._renamed.setdefault(broker_id, OrderedDict())[entry.key] = entry
         renamed = self._renamed.get(broker_id)
+        if renamed and self._epochs.get(broker_id) != broker_epoch:
+            for entry in renamed.values():
+                entry.reported_mono_ms = now.mono_ms  # a broker that was started anew begins its minute anew
+        self._epochs[broker_id] = broker_epoch
         while renamed and moves > 0:
             moves -= 1
             entry = next(iter(renamed.values()))

@@ -108,6 +108,7 @@ class _Elections:
     def __init__(
         self, image: MetadataImage, partition: PartitionRecord, rules: PartitionRules, kind: ElectionKind
     ) -> None:
+        self._image = image
         self._partition = partition
         self._kind = kind
         self._now = Candidates(
@@ -127,7 +128,13 @@ class _Elections:
         elected = elect(self._kind, self._now._replace(is_acceptable=lambda one: one == broker_id))
         if elected.leader == NO_NODE:
             return LeadsThen.NOTHING
-        return LeadsThen.MAY_LACK_RECORDS if elected.is_unclean else LeadsThen.WITHOUT_LOSS
+        if elected.is_unclean:
+            return LeadsThen.MAY_LACK_RECORDS
+        broker = self._image[BROKERS].get(broker_id)
+        is_running = broker is not None and is_active(broker)
+        return (
+            LeadsThen.WITHOUT_LOSS if is_running or not has_elr(self._image) else LeadsThen.UNLESS_IT_CRASHED
+        )
 
     def unclean_leader(self) -> NodeId:
         """Who would lead a partition without leader after an unclean election now, -1 if nobody."""

@@ -48,7 +48,7 @@ class ExplainPartitionResponseReplica(Struct, frozen=True, gc=False):
     """Whether a reassignment removes it. (bool)"""
     leads: int = 0
     """Of a partition without leader, what becomes of it once this replica can lead: 0 nothing, 1 it
-    leads, 2 it leads and may lack records. (int8)
+    leads, 2 it leads and may lack records, 3 it leads, and may lack records if its broker crashed. (int8)
     """
     unknown_tags: UnknownTags = ()
 

@@ -81,7 +81,7 @@ def test_pages_are_put_together(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
     [
         ({"state": NON_EXISTENT}, "gone"),
         ({"state": OFFLINE}, "assigned again"),
-        ({"state": SUCCESSFUL, "is_set_aside": True}, "in -stray, remove it by hand"),
+        ({"state": SUCCESSFUL, "is_set_aside": True}, "in -stray if it was there: look"),
         ({"state": INELIGIBLE, "is_heard": False}, "perhaps there, until the broker is back"),
         ({"state": SUCCESSFUL, "is_heard": False}, "in -delete for a minute, then gone"),
         ({"state": ONLINE}, "unknown"),

@@ -202,7 +202,10 @@ def test_of_a_partition_that_is_led_it_is_said_who_lags_and_why(
     )
     told = findings(kraftctl, quorum, leader_id=4, is_leader_recovering=True, replicas=replicas)
     assert told == [
-        "broker 4 was elected uncleanly and may lack records that were acknowledged",
+        (
+            "broker 4 was not in sync when it was elected (uncleanly, or as the last known leader): it may lack "
+            "records that were acknowledged"
+        ),
         "broker 1 is not in sync: it is fenced",
         "broker 2 is not in sync: the log directory of its replica is offline",
         "broker 3 is not in sync: it runs, and has not caught up with the leader; its own log says why",
@@ -278,7 +281,7 @@ def test_a_broker_that_nobody_needs_can_stop(kraftctl: Kraftctl, quorum: Scripte
     outcome = ask(kraftctl, quorum, "brokers", "can-stop", "2")
     assert (outcome.code, outcome.out) == (
         0,
-        "Broker 2 can stop: every partition has a leader and takes acks=all without it.\n",
+        "Broker 2 can stop: no partition loses its leader or acks=all by that.\n",
     )
     data = ask(kraftctl, quorum, "brokers", "can-stop", "2", "-o", "json").data
     assert data == {"broker_id": 2, "can_stop": True, "without_leader": [], "under_min_isr": []}

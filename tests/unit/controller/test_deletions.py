@@ -178,6 +178,20 @@ def test_what_a_broker_has_renamed_does_not_exist_any_more_a_minute_later() -> N
     assert world.refused == []
 
 
+def test_a_broker_that_was_started_anew_begins_its_minute_anew() -> None:
+    world = World(partition(0, (1, 2, 3)))
+    offset = world.apply(RemoveTopicRecord(T))
+    world.hear(1, offset)
+    world.now_ms += DELETE_DELAY_MS - 1
+    world.hear(1, offset, epoch=500)
+    world.now_ms += DELETE_DELAY_MS - 1
+    world.hear(1, offset, epoch=500)
+    assert world.entry(1).state is SUCCESSFUL
+    world.now_ms += 1
+    world.hear(1, offset, epoch=500)
+    assert world.entry(1).state is NON_EXISTENT
+
+
 def test_a_broker_that_goes_down_keeps_its_data_and_deletes_it_when_it_is_back() -> None:
     world = World(partition(0, (1, 2)))
     offset = world.apply(RemoveTopicRecord(T))

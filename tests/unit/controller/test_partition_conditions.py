@@ -270,17 +270,18 @@ def test_a_replica_is_as_its_broker_and_its_directory_are():
 
 
 NOTHING, CLEAN, LOSSY = LeadsThen.NOTHING, LeadsThen.WITHOUT_LOSS, LeadsThen.MAY_LACK_RECORDS
+IF_WHOLE = LeadsThen.UNLESS_IT_CRASHED
 TWO_FENCED = (broker(1, fenced=True), broker(2, fenced=True), broker(3))
 
 
 @pytest.mark.parametrize(
     ("record", "unclean", "leads", "unclean_leader"),
     [
-        pytest.param(partition(isr=(1,), leader=-1), False, [CLEAN, NOTHING, NOTHING], 3, id="in sync"),
+        pytest.param(partition(isr=(1,), leader=-1), False, [IF_WHOLE, NOTHING, NOTHING], 3, id="in sync"),
         pytest.param(
             partition(isr=(), leader=-1, eligible_leader_replicas=(1, 2)),
             False,
-            [CLEAN, CLEAN, NOTHING],
+            [IF_WHOLE, IF_WHOLE, NOTHING],
             3,
             id="eligible",
         ),
@@ -292,10 +293,14 @@ TWO_FENCED = (broker(1, fenced=True), broker(2, fenced=True), broker(3))
             id="the last leader stopped uncleanly",
         ),
         pytest.param(
-            partition(isr=(1,), leader=-1), True, [CLEAN, LOSSY, LOSSY], 3, id="unclean elections are allowed"
+            partition(isr=(1,), leader=-1),
+            True,
+            [IF_WHOLE, LOSSY, LOSSY],
+            3,
+            id="unclean elections are allowed",
         ),
         pytest.param(
-            partition(replicas=(1, 2), isr=(1,), leader=-1), False, [CLEAN, NOTHING], -1, id="nobody is up"
+            partition(replicas=(1, 2), isr=(1,), leader=-1), False, [IF_WHOLE, NOTHING], -1, id="nobody is up"
         ),
     ],
 )
@@ -305,6 +310,11 @@ def test_what_brings_a_partition_back_is_what_its_election_would_do(record, uncl
     assert [one.leads for one in response.replicas] == leads
     assert response.unclean_leader_id == unclean_leader
     assert (response.leader_id, response.is_unclean_allowed) == (-1, unclean)
+
+
+def test_without_elr_a_crash_takes_nobody_out_of_the_isr():
+    response = explained(partition(isr=(1,), leader=-1), brokers=TWO_FENCED)
+    assert [one.leads for one in response.replicas] == [CLEAN, NOTHING, NOTHING]
 
 
 def test_the_numbers_of_a_partition_are_told():
