@@ -56,8 +56,8 @@ PRICES: Final[Mapping[int, str]] = MappingProxyType(
     {
         LeadsThen.WITHOUT_LOSS: "and nothing is lost",
         LeadsThen.UNLESS_IT_CRASHED: (
-            "and nothing is lost, if it still runs or was stopped in order; after a crash it is not eligible any "
-            "more, and leads at most as the last known leader, which may lack records"
+            "and nothing is lost, if it still runs or was stopped in order; after a crash it is not eligible "
+            "any more, and leads at most as the last known leader, which may lack records"
         ),
         LeadsThen.MAY_LACK_RECORDS: "and may lack records that were acknowledged",
     }
@@ -174,8 +174,8 @@ def findings(topic: str, partition: int, response: ExplainPartitionResponse) -> 
     told = []
     if response.is_leader_recovering:
         told.append(
-            f"broker {response.leader_id} was not in sync when it was elected (uncleanly, or as the last known "
-            "leader): it may lack records that were acknowledged"
+            f"broker {response.leader_id} was not in sync when it was elected (uncleanly, or as the last "
+            "known leader): it may lack records that were acknowledged"
         )
     lacking = [one for one in response.replicas if not one.is_in_sync and not one.is_adding]
     told += [f"broker {one.broker_id} is not in sync: {_why_not_in_sync(one)}" for one in lacking]

@@ -203,8 +203,8 @@ def test_of_a_partition_that_is_led_it_is_said_who_lags_and_why(
     told = findings(kraftctl, quorum, leader_id=4, is_leader_recovering=True, replicas=replicas)
     assert told == [
         (
-            "broker 4 was not in sync when it was elected (uncleanly, or as the last known leader): it may lack "
-            "records that were acknowledged"
+            "broker 4 was not in sync when it was elected (uncleanly, or as the last known leader): it may "
+            "lack records that were acknowledged"
         ),
         "broker 1 is not in sync: it is fenced",
         "broker 2 is not in sync: the log directory of its replica is offline",
