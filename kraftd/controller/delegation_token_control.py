@@ -77,7 +77,7 @@ def create_delegation_token(context: Context, request: CreateDelegationTokenRequ
         expiry_timestamp_ms=record.expiration_timestamp,
         max_timestamp_ms=record.max_timestamp,
         token_id=record.token_id,
-        hmac=tokens.secret.hmac_of(record.token_id),
+        hmac=tokens.secret.hmac_of_new(record.token_id, context.image[DELEGATION_TOKENS]),
     )
     return [record], response
 
@@ -237,7 +237,8 @@ def _check_alive(token: DelegationTokenRecord, now_ms: int) -> None:
 
 def _check_renewer(context: Context, token: DelegationTokenRecord) -> None:
     principal = context.client.principal
-    if all(_principal(text) != (principal.type, principal.name) for text in (token.owner, *token.renewers)):
+    # In a record the type ends with the first colon: one that holds a colon is nobody's there.
+    if ":" in principal.type or _text(principal) not in (token.owner, *token.renewers):
         text = "Only its owner and its renewers may change a token."
         raise RefusedError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, text)
 
@@ -271,12 +272,6 @@ def _enabled(context: Context) -> TokenSettings:
 
 def _text(principal: Principal) -> str:
     return f"{principal.type}:{principal.name}"
-
-
-def _principal(text: str) -> tuple[str, str]:
-    """Type and name of a principal as a record has it: the type ends with the first colon."""
-    kind, _, name = text.partition(":")
-    return kind, name
 
 
 def _sum(a_ms: int, b_ms: int) -> int:

@@ -7,16 +7,21 @@ debt. A strict quota refuses what comes while something is owed, and takes nothi
 refuses nothing and goes on taking. Either tells for how long its client had better wait.
 
 A decision takes from a `MutationQuota` of its own, and what it left is noted once it is made (`keep`), also
-of one that only validates. All times are monotonic milliseconds. A new active controller begins with full
-buckets: what is left in them is in no log.
+of one that only validates, unless nothing was taken: then there was nothing to note. All times are monotonic
+milliseconds. A new active controller begins with full buckets: what is left in them is in no log.
+
+What is kept is bounded, whatever clients call themselves: `_CLIENTS_MAX` buckets of those who took something
+within `_IDLE_MS`, and of a long name no more than its digest.
 
 Follows: KIP-599; Kafka's ControllerMutationQuotaManager and its TokenBucket, and for whose quota counts the
 DefaultQuotaCallback of its ClientQuotaManager.
-Differs: a rate that is no finite number limits nothing. Of more clients than `_CLIENTS_MAX` those that asked
+Differs: a rate that is no finite number limits nothing. Of more clients than `_CLIENTS_MAX` those that took
 last are known; the bucket of any other is full again.
 """
 
 import math
+from collections import OrderedDict
+from hashlib import blake2b
 from typing import Final, TypeAlias
 
 import msgspec
@@ -30,17 +35,25 @@ MUTATION_RATE: Final = "controller_mutation_rate"
 _IDLE_MS: Final = 3_600_000
 """Who asked nothing for so long has a full bucket again, whatever he owed."""
 _CLIENTS_MAX: Final = 10_000
+_FORGOTTEN_AT_ONCE: Final = 2
+"""So many idle buckets go with each request: more than come."""
+_NAME_MAX: Final = 64
+"""A name of more characters is kept as its digest: nothing else bounds what a client calls itself."""
+_DIGEST_BYTES: Final = 16
+"""Two names that share a bucket would have to be looked for 2^64 times."""
 _THROTTLE_MS_MAX: Final = (1 << 31) - 1
 
 _Bucketed: TypeAlias = tuple[str, str]
 """Whose bucket it is: a user's, a client id's, or that of both; empty for what does not count."""
+_Kept: TypeAlias = tuple[str | bytes, str | bytes]
+"""The same with the digests of long names, which as bytes are nobody's name."""
 
 
 class MutationQuota:
     """What one request takes of its client's quota. Mutable."""
 
     def __init__(
-        self, of: _Bucketed, rate: float, burst: float, tokens: float, now_ms: int, *, is_strict: bool
+        self, of: _Kept, rate: float, burst: float, tokens: float, now_ms: int, *, is_strict: bool
     ) -> None:
         self.of = of
         self.tokens = tokens
@@ -48,6 +61,8 @@ class MutationQuota:
         self.now_ms = now_ms
         self.throttle_ms = 0
         """For how long the client is to wait."""
+        self.was_asked = False
+        """Whether anything was taken, or refused."""
         self._rate = rate
         self._burst = burst
         self._is_strict = is_strict
@@ -58,6 +73,7 @@ class MutationQuota:
         Raises:
             RefusedError: THROTTLING_QUOTA_EXCEEDED, without a text, as in Kafka. Nothing was taken.
         """
+        self.was_asked = True
         if self._is_strict and self.tokens < 0:
             self.throttle_ms = self._refilled_in_ms()
             raise RefusedError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "")
@@ -94,16 +110,17 @@ class MutationQuotas:
 
     def __init__(self, window_s: int) -> None:
         self._window_s = window_s
-        self._buckets: dict[_Bucketed, _Bucket] = {}
-        """Who asked last comes last."""
+        self._buckets: OrderedDict[_Kept, _Bucket] = OrderedDict()
+        """Who took last comes last. Of a dict the first is found slowly once others before it have gone."""
 
     def of_request(
         self, quotas: Quotas, user: str, client_id: str | None, now_ms: int, *, is_strict: bool
     ) -> MutationQuota:
         """What a request of this user's client may take now."""
-        of, rate = quota_of(quotas, user, client_id or "")
+        whose, rate = quota_of(quotas, user, client_id or "")
         if rate is None or not math.isfinite(rate):
             return UNLIMITED
+        of = _short(whose[0]), _short(whose[1])
         burst = rate * self._window_s
         bucket = self._buckets.get(of)
         if bucket is None or now_ms - bucket.at_ms > _IDLE_MS:
@@ -113,14 +130,17 @@ class MutationQuotas:
         return MutationQuota(of, rate, burst, tokens, now_ms, is_strict=is_strict)
 
     def keep(self, quota: MutationQuota) -> None:
-        """Note what a request left of its quota."""
-        if quota is UNLIMITED:
-            return
+        """Note what a request left of its quota, if it took of it, and let some idle buckets go."""
         buckets = self._buckets
-        buckets.pop(quota.of, None)
+        for _ in range(_FORGOTTEN_AT_ONCE):
+            if buckets and quota.now_ms - next(iter(buckets.values())).at_ms > _IDLE_MS:
+                buckets.popitem(last=False)
+        if not quota.was_asked:
+            return
         buckets[quota.of] = _Bucket(quota.tokens, quota.now_ms)
+        buckets.move_to_end(quota.of)
         if len(buckets) > _CLIENTS_MAX:
-            del buckets[next(iter(buckets))]
+            buckets.popitem(last=False)
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -156,6 +176,13 @@ def quota_of(quotas: Quotas, user: str, client_id: str) -> tuple[_Bucketed, floa
             if record is not None:
                 return of, record.value
     return of_client, None
+
+
+def _short(name: str) -> str | bytes:
+    """What is kept of a name."""
+    if len(name) <= _NAME_MAX:
+        return name
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 
 def _entity(user: str | None, client_id: str | None) -> QuotaEntity:

@@ -2,7 +2,10 @@
 
 A token's HMAC is the password of whoever shows the token. It is in no record: every node with the same secret
 makes it of the token's id. So is the way back, from an HMAC to a token: it is looked up among the HMACs of
-all tokens, which are remembered here, since each takes some microseconds to make.
+all tokens, which are remembered here, since each takes some microseconds to make. A new active controller
+makes those of all tokens at the first one that it does not know, in one turn: 35 ms for 10,000 tokens. In
+smaller pieces it could not answer, since whatever it has not made yet may be what was shown. Later only those
+that are new are made; to look for these takes 2 ms, for an unknown HMAC after each change of any token.
 
 Nothing shows the secret, nor what it made: neither `repr` nor an exception.
 Follows: createHmac of Kafka's DelegationTokenControlManager.
@@ -49,11 +52,12 @@ class TokenSecret:
 
     def hmac_of(self, token_id: str) -> bytes:
         """The HMAC of a token: 64 bytes."""
-        made = self._hmacs.get(token_id)
-        if made is None:
-            made = self._hmacs[token_id] = hmac.digest(self._key, token_id.encode(), "sha512")
-            self._ids[made] = token_id
-        return made
+        return hmac.digest(self._key, token_id.encode(), "sha512")
+
+    def hmac_of_new(self, token_id: str, tokens: Entities[str, DelegationTokenRecord]) -> bytes:
+        """The HMAC of a token that is added to these; it is remembered."""
+        self._forget(tokens)
+        return self._remember(token_id)
 
     def token_of(
         self, token_hmac: bytes, tokens: Entities[str, DelegationTokenRecord]
@@ -66,12 +70,25 @@ class TokenSecret:
         return None if token_id is None else tokens.get(token_id)
 
     def _learn(self, tokens: Entities[str, DelegationTokenRecord]) -> None:
-        """Make the HMACs that are missing, and forget those of many tokens that are gone."""
-        if len(self._hmacs) > 2 * len(tokens) + _FORGOTTEN_MAX:
-            self._hmacs, self._ids = {}, {}
-        for token in tokens.values():
-            self.hmac_of(token.token_id)
+        """Make the HMACs that are missing."""
+        self._forget(tokens)
+        for token_id, token in tokens.items():
+            if token_id not in self._hmacs:
+                self._remember(token.token_id)
         self._known = tokens
+
+    def _remember(self, token_id: str) -> bytes:
+        made = self._hmacs[token_id] = self.hmac_of(token_id)
+        self._ids[made] = token_id
+        return made
+
+    def _forget(self, tokens: Entities[str, DelegationTokenRecord]) -> None:
+        """Forget the HMACs of tokens that are gone, once these are many."""
+        if len(self._hmacs) > 2 * len(tokens) + _FORGOTTEN_MAX:
+            left = {each: made for each, made in self._hmacs.items() if tokens.get(each) is not None}
+            self._hmacs, self._ids = left, {made: each for each, made in left.items()}
+            # Some that were known have gone since, and come back if the write that ended them is withdrawn.
+            self._known = None
 
 
 class TokenSettings(msgspec.Struct, frozen=True):

@@ -105,6 +105,24 @@ LIMITS = (
             "pass",
         ),
     ),
+    of_quotas(
+        "names-of-any-length",
+        "Names are kept whole: ten thousand long client ids fill hundreds of megabytes.",
+        "test_long_names_are_not_kept",
+        (f"{_QUOTAS}:_short", "if len(name) <= _NAME_MAX:", "if name:"),
+    ),
+    of_quotas(
+        "buckets-of-who-took-nothing",
+        "Whoever asks for nothing under new client ids pushes out the buckets of those who owe.",
+        "test_who_took_nothing_has_no_bucket_and_changes_none",
+        (f"{_QUOTAS}:MutationQuotas.keep", "if not quota.was_asked:", "if quota is UNLIMITED:"),
+    ),
+    of_quotas(
+        "idle-buckets-stay",
+        "The buckets of clients that ask no more stay for ever.",
+        "test_idle_buckets_go_two_with_each_request",
+        (f"{_QUOTAS}:MutationQuotas.keep", "for _ in range(_FORGOTTEN_AT_ONCE):", "for _ in ():"),
+    ),
     of_policies(
         "broken-policy-accepts",
         "A policy that fails accepts: a typo in it lets everything pass.",

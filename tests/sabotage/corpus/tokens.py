@@ -117,6 +117,31 @@ TOKENS = (
         ),
     ),
     of_tokens(
+        "hmacs-for-ever",
+        "An HMAC stays of each token that was ever made, for as long as nobody shows one that is unknown.",
+        "test_delegation_token_control.py"
+        "::test_tokens_that_are_made_and_ended_again_and_again_leave_a_thousand_hmacs",
+        (f"{_SECRET}:TokenSecret.hmac_of_new", "self._forget(tokens)", "pass"),
+    ),
+    of_tokens(
+        "withdrawn-end-of-a-token",
+        "A token whose end was withdrawn is not found: its HMAC was forgotten, and taken for known.",
+        "test_delegation_token_control.py::test_a_token_whose_end_was_withdrawn_is_found_again",
+        (f"{_SECRET}:TokenSecret._forget", "self._known = None", "pass"),
+    ),
+    of_tokens(
+        "every-hmac-anew",
+        "When a token was added, the HMACs of all are made again for whoever guesses.",
+        "test_delegation_token_control.py::test_guesses_are_looked_up_among_the_same_tokens_once",
+        (f"{_SECRET}:TokenSecret._learn", "if token_id not in self._hmacs:", "if True:"),
+    ),
+    of_tokens(
+        "renewer-by-its-text",
+        "A principal whose type holds a colon renews the tokens of a user of the same text.",
+        "test_delegation_token_control.py::test_its_owner_and_its_renewers_change_it",
+        (f"{_CONTROL}:_check_renewer", '":" in principal.type or', ""),
+    ),
+    of_tokens(
         "secret-in-the-log",
         "Whatever prints the settings prints the secret of all tokens.",
         "test_delegation_token_control.py::test_nothing_shows_the_secret_nor_an_hmac",

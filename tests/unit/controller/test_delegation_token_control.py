@@ -128,24 +128,48 @@ def test_tokens_are_found_whatever_came_and_went() -> None:
 
 
 def test_guesses_are_looked_up_among_the_same_tokens_once(monkeypatch) -> None:
-    secret, made = TokenSecret(SECRET), []
-    make = TokenSecret.hmac_of
+    secret, made, looked = TokenSecret(SECRET), [], []
+    make, learn = TokenSecret.hmac_of, TokenSecret._learn
     monkeypatch.setattr(TokenSecret, "hmac_of", lambda self, each: made.append(each) or make(self, each))
+    monkeypatch.setattr(TokenSecret, "_learn", lambda self, each: looked.append(each) or learn(self, each))
     tokens = cluster(token("id-1"), token("id-2"))[DELEGATION_TOKENS]
     for _ in range(3):
         assert secret.token_of(b"guessed", tokens) is None
-    assert made == ["id-1", "id-2"]
+    assert (sorted(made), looked) == (["id-1", "id-2"], [tokens])
     more = tokens.put("id-3", token("id-3"))
     assert secret.token_of(make(TOKENS.secret, "id-3"), more) == token("id-3")
+    assert sorted(made) == ["id-1", "id-2", "id-3"], "only that of the new one is made"
 
 
 def test_hmacs_of_tokens_that_are_gone_are_forgotten() -> None:
-    secret = TokenSecret(SECRET)
-    for number in range(1_010):
-        secret.hmac_of(f"gone-{number}")
-    tokens = cluster(token("id-1"))[DELEGATION_TOKENS]
+    secret, tokens = TokenSecret(SECRET), cluster(token("id-1"))[DELEGATION_TOKENS]
+    for number in range(1_003):
+        secret.hmac_of_new(f"gone-{number}", tokens)
     assert secret.token_of(hmac_of("id-1"), tokens) == token("id-1")
+    assert secret._hmacs == {"id-1": hmac_of("id-1")}
     assert secret._ids == {hmac_of("id-1"): "id-1"}
+
+
+def test_tokens_that_are_made_and_ended_again_and_again_leave_a_thousand_hmacs() -> None:
+    settings = TokenSettings(TokenSecret(SECRET))
+    context, remembered = world(tokens=settings), []
+    for number in range(2_500):
+        made, response = create(replace(context, seed=number))
+        there = replace(context, image=apply_all(context.image, [made], 0))
+        assert expire(there, response.hmac)[0] == [RemoveDelegationTokenRecord(made.token_id)]
+        remembered.append(len(settings.secret._hmacs))
+        assert len(settings.secret._ids) == remembered[-1]
+    assert 1_000 <= max(remembered) <= 1_002
+
+
+def test_a_token_whose_end_was_withdrawn_is_found_again() -> None:
+    secret, tokens = TokenSecret(SECRET), cluster(token("id-1"))[DELEGATION_TOKENS]
+    assert secret.token_of(hmac_of("id-1"), tokens) == token("id-1")
+    without = tokens.remove("id-1")
+    for number in range(1_003):
+        secret.hmac_of_new(f"gone-{number}", without)
+    assert "id-1" not in secret._hmacs
+    assert secret.token_of(hmac_of("id-1"), tokens) == token("id-1")
 
 
 # -- making
@@ -330,6 +354,8 @@ def test_a_token_is_named_by_its_hmac_alone(change) -> None:
         ("Group:alice", (), ALICE, False),
         ("User:a:b", (), Client(Principal("User", "a:b"), is_forwarded=True), True),
         ("User:a:b", (), Client(Principal("User:a", "b"), is_forwarded=True), False),
+        ("User:alice", ("User:c:d",), Client(Principal("User", "c:d"), is_forwarded=True), True),
+        ("User:alice", ("User:c:d",), Client(Principal("User:c", "d"), is_forwarded=True), False),
     ],
 )
 def test_its_owner_and_its_renewers_change_it(change, owner, may_renew, client, may) -> None:

@@ -1,6 +1,8 @@
 """The quota of created and deleted partitions: buckets, whose quota counts, and what the topic APIs take."""
 
+import hashlib
 import math
+import tracemalloc
 
 import pytest
 from contexts import context_of
@@ -149,6 +151,59 @@ def test_the_buckets_of_ten_thousand_clients_are_kept():
     assert len(buckets) == 10_000
     assert took(buckets, 0, 1, there=each, client_id="first") == (THROTTLED, 4_000)
     assert took(buckets, 0, 1, there=each, client_id="second") == (NONE, 0)
+
+
+EACH = quotas(quota(1.0, user="alice", client_id=None))
+"""One partition a second for each client of alice."""
+
+
+def test_who_took_nothing_has_no_bucket_and_changes_none():
+    buckets = MutationQuotas(11)
+    assert took(buckets, 0) == (0,)
+    assert len(buckets) == 0
+    took(buckets, 0, 16, there=EACH)
+    assert took(buckets, 1_000, there=EACH) == (0,)
+    assert took(buckets, 2_000, 1, there=EACH) == (THROTTLED, 3_000)
+    assert len(buckets) == 1
+
+
+def test_idle_buckets_go_two_with_each_request():
+    buckets = MutationQuotas(1)
+    for client in ("a", "b", "c", "d", "a"):
+        took(buckets, 0, 1, there=EACH, client_id=client)
+    took(buckets, 1, 1, there=EACH, client_id="b")
+    took(buckets, 3_600_000, there=EACH)
+    assert len(buckets) == 4
+    took(buckets, 3_600_001, there=EACH)
+    assert len(buckets) == 2
+    took(buckets, 3_600_001, 1, there=EACH, client_id="e")
+    assert len(buckets) == 2, "b, which is no hour old, and e"
+
+
+def test_long_names_are_not_kept():
+    buckets = MutationQuotas(1)
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            took(buckets, 0, 5, there=EACH, client_id=f"{number:03}" + "x" * 30_000)
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(buckets) == 100
+    assert kept_bytes < 100 * 1_000
+
+
+def test_long_names_have_buckets_of_their_own():
+    """The bound is in characters: those of a name that is kept as it is are 256 bytes at most."""
+    buckets = MutationQuotas(1)
+    longest = "é" * 64
+    assert ask(buckets, 0, there=EACH, client_id=longest).of == ("alice", longest)
+    for client in (longest, longest + "a", longest + "b", "\ud800" * 65):
+        assert took(buckets, 0, 5, there=EACH, client_id=client) == (NONE, 0)
+        assert took(buckets, 0, 1, there=EACH, client_id=client) == (THROTTLED, 4_000)
+    user = quotas(quota(1.0, user=None))
+    of = buckets.of_request(user, "u" * 65, "app", 0, is_strict=True).of
+    assert of == (hashlib.blake2b(b"u" * 65, digest_size=16).digest(), "")
 
 
 @pytest.mark.parametrize("rate", [math.nan, math.inf])
