@@ -5,16 +5,25 @@ connections. A broker of Kafka may be named too: what it cannot answer itself it
 a request that kraftd's own protocol has too; `ask_kraftd` for what only kraftd serves: there Kafka's nodes
 are told from those that do not answer.
 
-Not here: what the nodes say of the quorum itself (`kraftd.cli.survey`), which needs kraftd's own protocol.
+Where there is no active controller, nodes of kraftd are asked why (`kraftd.cli.survey`): Kafka's protocol has
+no place for it. A change was not sent then, and the line says so: it is no unknown outcome.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kraftd.cli.client import Connection, KafkaConnection, LostError, raise_for
 from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError, UnhealthyError
-from kraftd.cli.survey import REQUEST_TIMEOUT_MS, RETRY_PAUSE_MS, ask_leader
+from kraftd.cli.survey import (
+    REQUEST_TIMEOUT_MS,
+    RETRY_PAUSE_MS,
+    Survey,
+    ask_leader,
+    no_leader_text,
+    survey,
+    unreachable_text,
+)
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
 from kraftd.types import NO_NODE, Endpoint
@@ -27,9 +36,24 @@ _CONTROLLERS = 2
 _TYPED_SINCE = 1
 """The version of DescribeCluster from which it may be asked for controllers."""
 
+_PRODUCE = 0
+"""An API that brokers of Kafka serve and controllers do not."""
+
+
+NOT_KRAFTD = ("does not speak kraftd's protocol", "name a node of kraftd with --bootstrap-controller")
+"""Of a node of Kafka, for `kafka_text`."""
+
+
+class _NoControllerError(UnhealthyError):
+    """Nodes answer, but none that could take the request: it was not sent to any."""
+
 
 def ask_controller(
-    bootstrap: Sequence[Endpoint], ask: Callable[[KafkaConnection], Result], timeout_ms: int
+    bootstrap: Sequence[Endpoint],
+    ask: Callable[[KafkaConnection], Result],
+    timeout_ms: int,
+    *,
+    changes: bool = True,
 ) -> Result:
     """Send a request to the active controller until it responds.
 
@@ -40,6 +64,7 @@ def ask_controller(
             controller any more. Then, and after a lost connection, it is called again, with the next node if
             this one cannot say who is the active controller; every other error ends the search.
         timeout_ms: How long to look for a controller that answers.
+        changes: Whether the request changes anything, so that one that was not sent is told as such.
 
     Raises:
         NotConnectedError: No node could be reached at all, or the controller was lost again and again.
@@ -51,11 +76,22 @@ def ask_controller(
         try:
             with _find(nodes) as controller:
                 return ask(controller)
-        except (LostError, UnhealthyError):
+        except (LostError, UnhealthyError) as error:
             if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:
+                if isinstance(error, _NoControllerError):
+                    raise UnhealthyError(_why_none(bootstrap, str(error), changes=changes)) from error
                 raise
         nodes = [*nodes[1:], nodes[0]]
         time.sleep(RETRY_PAUSE_MS / 1_000)
+
+
+def _why_none(bootstrap: Sequence[Endpoint], known: str, *, changes: bool) -> str:
+    """Why there is no active controller and what to do, in kraftd's words where its nodes answer."""
+    unsent = "nothing was changed; " if changes else ""
+    with survey(bootstrap) as found:
+        if found.reachable and found.leader is None:
+            return no_leader_text(found, unsent)
+    return f"{known}; {unsent}see that a majority of the controllers runs, and try again"
 
 
 def _find(nodes: Sequence[Endpoint]) -> KafkaConnection:
@@ -72,7 +108,7 @@ def _find(nodes: Sequence[Endpoint]) -> KafkaConnection:
     except NotConnectedError as error:
         connection.close()
         # A node did answer: it is the cluster that is in a bad state, and not the way to it.
-        raise UnhealthyError(f"the active controller does not answer: {error}") from error
+        raise _NoControllerError(f"the active controller does not answer: {error}") from error
     except BaseException:
         connection.close()
         raise
@@ -88,7 +124,9 @@ def _first(nodes: Sequence[Endpoint]) -> KafkaConnection:
         except CommandError as error:
             reasons.append(str(error))
     text = "; ".join(dict.fromkeys(reasons))
-    raise NotConnectedError(f"no node answers: {text}; check that they run, and the ports given")
+    raise NotConnectedError(
+        f"no node answers: {text}; check that they run, and the ports in --bootstrap-controller"
+    )
 
 
 def _controller_of(connection: KafkaConnection) -> Endpoint | None:
@@ -97,7 +135,7 @@ def _controller_of(connection: KafkaConnection) -> Endpoint | None:
     Kafka's controllers tell it from release 3.7 on, a broker does not.
 
     Raises:
-        UnhealthyError: It knows that there is none.
+        _NoControllerError: It knows that there is none.
     """
     version = connection.version_of(DescribeClusterRequest)
     if version is None or version < _TYPED_SINCE:
@@ -108,7 +146,7 @@ def _controller_of(connection: KafkaConnection) -> Endpoint | None:
         return None
     raise_for(response.error_code, response.error_message, str(connection.endpoint))
     if response.controller_id == NO_NODE:
-        raise UnhealthyError(f"{connection.endpoint}: no active controller is known there")
+        raise _NoControllerError(f"{connection.endpoint}: no active controller is known there")
     for node in response.brokers:
         if node.broker_id == response.controller_id:
             return Endpoint(node.host, node.port)
@@ -144,19 +182,46 @@ def ask_kraftd(
     try:
         return ask_leader(bootstrap, ask, timeout_ms)
     except NotConnectedError as error:
-        node = node_of_kafka(bootstrap)
-        if node is None:
+        text = kafka_text(bootstrap, f"serves no {what}", "ask a broker with Kafka's own tools")
+        if text is None:
             raise
-        text = (
-            f"{node} is a node of Apache Kafka, which serves no {what}; ask a broker with Kafka's own tools"
-        )
         raise RefusedError(text) from error
 
 
-def node_of_kafka(bootstrap: Sequence[Endpoint]) -> Endpoint | None:
+def nobody_text(found: Survey, bootstrap: Sequence[Endpoint]) -> str:
+    """One line about a survey that no node of kraftd answered: one of Kafka may have been named."""
+    return kafka_text(bootstrap, *NOT_KRAFTD) or unreachable_text(found)
+
+
+class KafkaNode(NamedTuple):
+    """A node of Kafka that answers."""
+
+    endpoint: Endpoint
+    is_broker: bool
+    """Also of one that is a controller too and listens there as both."""
+
+
+def kafka_text(bootstrap: Sequence[Endpoint], lacks: str, instead: str) -> str | None:
+    """That a node of Kafka answers where one of kraftd was asked for; None if none does.
+
+    Args:
+        bootstrap: The nodes that were asked in vain.
+        lacks: What such a node cannot do, after "which".
+        instead: What to do with a controller of Kafka. A broker may have been named in place of kraftd's.
+    """
+    node = node_of_kafka(bootstrap)
+    if node is None:
+        return None
+    if node.is_broker:
+        where = "name a controller of kraftd with --bootstrap-controller"
+        return f"{node.endpoint} is a broker of Kafka, which {lacks}; {where}"
+    return f"{node.endpoint} is a node of Apache Kafka, which {lacks}; {instead}"
+
+
+def node_of_kafka(bootstrap: Sequence[Endpoint]) -> KafkaNode | None:
     """The first node that speaks Kafka's protocol, when none was found that speaks kraftd's."""
     try:
         with _first(bootstrap) as connection:
-            return connection.endpoint
+            return KafkaNode(connection.endpoint, connection.serves(_PRODUCE))
     except CommandError:
         return None

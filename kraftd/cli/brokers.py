@@ -66,7 +66,7 @@ def list_command(
 ) -> None:
     """List every registered broker, with its state, session and partitions."""
     rows = list_brokers(bootstrap_of(context, bootstrap), None, timeout_ms)
-    emit(rows, output_of(context, output), list_table)
+    emit(rows, output_of(context, output), list_table, nothing="no broker is registered")
 
 
 @app.command("describe")

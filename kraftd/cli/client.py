@@ -240,10 +240,15 @@ class KafkaConnection(_Conversation):
         super().__init__(endpoint, timeout_ms, KAFKA, {_CORRELATION_IDS: KAFKA}, KAFKA_FRAME_BYTES_MAX)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._offered: frozenset[int] = frozenset()
             self._versions = self._ask_versions()
         except BaseException:
             self.close()
             raise
+
+    def serves(self, api_key: int) -> bool:
+        """Whether the node serves an API, spoken here or not."""
+        return api_key in self._offered
 
     def version_of(self, request: type[msgspec.Struct]) -> int | None:
         """The highest version of a request's API that both speak; None if it is not served there."""
@@ -275,6 +280,7 @@ class KafkaConnection(_Conversation):
             version = min(theirs.get(ours.key, 0), ours.max_version)
             response, _ = self._exchange(request, version, ApiVersionsResponse)
         raise_for(response.error_code, None, str(self.endpoint))
+        self._offered = frozenset(each.api_key for each in response.api_keys)
         offers = [(self._codec.apis.get(each.api_key), each) for each in response.api_keys]
         spoken = {
             api.key: api.common_version(offered.min_version, offered.max_version)

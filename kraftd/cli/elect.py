@@ -157,7 +157,7 @@ def _check_whole(controller: KafkaConnection, response: ElectLeadersResponse) ->
     if code == ErrorCode.REQUEST_TIMED_OUT:
         raise _unknown(text)
     if code in NOT_NOW:
-        raise UnhealthyError(f"{controller.endpoint}: {text}")
+        raise UnhealthyError(f"no leader was elected: {controller.endpoint}: {text}")
     raise RefusedError(f"no leader was elected: {text}")
 
 
@@ -177,7 +177,7 @@ def _row(topic: str, result: ElectLeadersResponsePartitionResult) -> Row:
 
 
 def _check(rows: Sequence[Row]) -> None:
-    """End as the partitions demand that have not the leader that was asked for.
+    """End as the partitions demand that have not the leader that was asked for. The rows tell why.
 
     Raises:
         RefusedError: There are such.
@@ -188,7 +188,7 @@ def _check(rows: Sequence[Row]) -> None:
     first = failed[0]
     many = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
     which = f"{first['topic']}-{first['partition']}"
-    raise RefusedError(f"no leader was elected for {which}{many}: {first['why'] or first['error']}")
+    raise RefusedError(f"no leader was elected for {which}{many}")
 
 
 def elect_table(rows: Sequence[Mapping[str, Any]]) -> str:

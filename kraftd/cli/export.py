@@ -32,11 +32,12 @@ import msgspec
 import typer
 from crc32c import crc32c
 
+from kraftd.cli.active_controller import nobody_text
 from kraftd.cli.client import Connection, error_name, raise_for
 from kraftd.cli.failures import CommandError, ExitCode, NotConnectedError, UsageError
 from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, output_of, parse_node
 from kraftd.cli.output import emit, labels, to_json
-from kraftd.cli.survey import survey, unreachable_text
+from kraftd.cli.survey import survey
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.logtools.integrity import Examined, examine
 from kraftd.logtools.manifest import MANIFEST, MANIFEST_FORMAT
@@ -267,7 +268,8 @@ def _open_source(context: typer.Context, source: str, bootstrap: str | None) -> 
 
 
 def _node_by_id(context: typer.Context, node_id: int, bootstrap: str | None) -> Connection:
-    with survey(bootstrap_of(context, bootstrap)) as found:
+    nodes = bootstrap_of(context, bootstrap)
+    with survey(nodes) as found:
         pass
     answering = [view for view in found.reachable if view.node_id == node_id]
     if len(answering) > 1:
@@ -280,7 +282,7 @@ def _node_by_id(context: typer.Context, node_id: int, bootstrap: str | None) -> 
                 f"node {node_id} at {view.endpoint}: {view.error}; export its directory instead"
             )
     if not found.reachable:
-        raise NotConnectedError(unreachable_text(found))
+        raise NotConnectedError(nobody_text(found, nodes))
     raise CommandError(
         f"no node knows a node {node_id}; known are {', '.join(str(v.node_id) for v in found.views)}"
     )

@@ -17,9 +17,10 @@ from typing import Any, TypeAlias
 
 import typer
 
+from kraftd.cli.active_controller import NOT_KRAFTD, kafka_text
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.cluster import TROUBLES, cluster_data, cluster_labels
-from kraftd.cli.failures import CommandError, ExitCode
+from kraftd.cli.failures import CommandError, ExitCode, NotConnectedError
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text, labels
 from kraftd.cli.survey import REQUEST_TIMEOUT_MS, OwnView, Survey, ask_leader, survey
@@ -126,6 +127,8 @@ def _timed_read(named: Sequence[Endpoint], timeout_ms: int) -> tuple[float, str]
 
     try:
         return ask_leader(named, read, timeout_ms), ""
+    except NotConnectedError as error:
+        return -1, kafka_text(named, *NOT_KRAFTD) or str(error)
     except CommandError as error:
         return -1, str(error)
 

@@ -84,7 +84,9 @@ class LogStream:
         if refusal is not None:
             raise refusal
         text = "; ".join(dict.fromkeys(map(str, reasons)))
-        raise NotConnectedError(f"no node answers: {text}; check that they run, and the ports given")
+        raise NotConnectedError(
+            f"no node answers: {text}; check that they run, and the ports in --bootstrap-controller"
+        )
 
     def follow(self, offset: Offset) -> Iterator[Part]:
         """Every committed batch from the one that holds `offset`, or a snapshot and what is behind it."""

@@ -55,6 +55,10 @@ _OFFLINE = frozenset({"random-uuid", "format", "info", "forget-peers", "log", "s
 """What is about files on a disk; the others are about a running quorum."""
 
 
+_FORMAT_FLAGS = ("--json", "--yaml")
+"""What other programs have in place of `-o json`."""
+
+
 _LINE_BYTES_MAX = 4_096
 """Of what is said on standard error: an argument may be as long as the shell takes."""
 
@@ -155,6 +159,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _usage(error: typer.TyperException) -> int:
     text = error.format_message().rstrip(".")
+    option = getattr(error, "option_name", "")
+    if option in _FORMAT_FLAGS:
+        text += f"; write -o {option.removeprefix('--')}"
     context = getattr(error, "ctx", None)
     hint = f"; see {context.command_path} --help" if context is not None else ""
     return _fail(text + hint, ExitCode.USAGE)

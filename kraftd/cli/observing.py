@@ -50,7 +50,7 @@ def copied_log(bootstrap: Sequence[Endpoint], folder: Path, timeout_ms: int) -> 
         (folder / names.LOG_DIRECTORY).mkdir(parents=True)
         _Copy(controller, folder).run()
 
-    ask_controller(bootstrap, copy, timeout_ms)
+    ask_controller(bootstrap, copy, timeout_ms, changes=False)
 
 
 class _Copy:

@@ -37,13 +37,14 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
-def emit(data: T, output: Format, table: Callable[[T], str], *, done: str = "") -> None:
+def emit(data: T, output: Format, table: Callable[[T], str], *, done: str = "", nothing: str = "") -> None:
     """Write one result to standard output.
 
     Args:
         data: What it says.
         output: In which form.
         table: How it looks as text.
+        nothing: What is said in place of a table that is empty; beside it, so that scripts see none.
         done: What the command has changed in the world: said elsewhere if the output is lost.
 
     Raises:
@@ -57,6 +58,8 @@ def emit(data: T, output: Format, table: Callable[[T], str], *, done: str = "") 
         case Format.YAML:
             text = to_yaml(data)
     write(text)
+    if nothing and not text:
+        note(nothing)
     if done:
         try:
             sys.stdout.flush()

@@ -39,6 +39,15 @@ app = typer.Typer(help="List partitions in trouble, and explain one.")
 
 Row: TypeAlias = Mapping[str, Any]
 
+_NONE_FOUND: Mapping[PartitionCondition, str] = {
+    PartitionCondition.OFFLINE: "no partition is offline",
+    PartitionCondition.UNDER_REPLICATED: "no partition is under-replicated",
+    PartitionCondition.UNDER_MIN_ISR: "no partition has fewer in sync than acks=all needs",
+    PartitionCondition.AT_MIN_ISR: "no partition has just as many in sync as acks=all needs",
+    PartitionCondition.NOT_PREFERRED: "every partition that is led is led by its first replica",
+    PartitionCondition.REASSIGNING: "no partition is being moved",
+}
+
 
 @app.command("list")
 def list_command(
@@ -77,7 +86,7 @@ def list_command(
         flags = ", ".join(f"--{each.name.lower().replace('_', '-')}" for each in chosen)
         raise UsageError(f"name one condition: {flags}")
     rows = list_partitions(bootstrap_of(context, bootstrap), wanted[0], timeout_ms)
-    emit(rows, output_of(context, output), list_table)
+    emit(rows, output_of(context, output), list_table, nothing=_NONE_FOUND[wanted[0]])
 
 
 @app.command("explain")

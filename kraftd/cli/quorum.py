@@ -31,12 +31,13 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from kraftd.cli.active_controller import ask_kraftd, nobody_text
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.cluster import cluster_data, cluster_labels
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text, labels, note
-from kraftd.cli.survey import REQUEST_TIMEOUT_MS, OwnView, Survey, ask_leader, survey, unreachable_text
+from kraftd.cli.survey import REQUEST_TIMEOUT_MS, OwnView, Survey, survey
 from kraftd.cli.troubles import in_short, troubles
 from kraftd.protocol.messages import (
     DescribeQuorumRequest,
@@ -66,11 +67,12 @@ REPLICATION_COLUMNS = (
 @app.command("status")
 def status(context: typer.Context, output: OutputOption = None, bootstrap: BootstrapOption = None) -> None:
     """Show the quorum and every node's own view of it; works without a leader."""
-    with survey(bootstrap_of(context, bootstrap)) as found:
+    nodes = bootstrap_of(context, bootstrap)
+    with survey(nodes) as found:
         data = status_data(found)
     emit(data, output_of(context, output), status_table)
     if not found.reachable:
-        note(unreachable_text(found))
+        note(nobody_text(found, nodes))
         raise typer.Exit(ExitCode.NOT_CONNECTED)
 
 
@@ -85,7 +87,7 @@ def replication(
     bootstrap: BootstrapOption = None,
 ) -> None:
     """Show how far each voter and observer has come, as the leader sees it."""
-    quorum = ask_leader(bootstrap_of(context, bootstrap), describe_quorum, timeout_ms)
+    quorum = ask_kraftd(bootstrap_of(context, bootstrap), describe_quorum, timeout_ms, "view of kraftd's")
     now_ms = time.time_ns() // 1_000_000
 
     def table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -70,7 +70,7 @@ def list_moving(bootstrap: Sequence[Endpoint], timeout_ms: int) -> list[Key]:
             (topic.name, one.partition_index) for topic in response.topics for one in topic.partitions
         )
 
-    return ask_controller(bootstrap, ask, timeout_ms)
+    return ask_controller(bootstrap, ask, timeout_ms, changes=False)
 
 
 def _alter(
@@ -88,7 +88,7 @@ def _alter(
         some = dict(items[start : start + PARTITIONS_PER_REQUEST])
         try:
             ask = partial(_ask, some=some, asked=asked, timeout_ms=timeout_ms)
-            outcome = ask_controller(bootstrap, ask, timeout_ms)
+            outcome = ask_controller(bootstrap, ask, timeout_ms, changes=start == 0)
         except CommandError as error:
             if start == 0:
                 raise

@@ -16,8 +16,9 @@ from typing import Annotated, Any
 
 import typer
 
+from kraftd.cli.active_controller import nobody_text
 from kraftd.cli.client import Connection, raise_for
-from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError
+from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError, UnhealthyError
 from kraftd.cli.options import (
     NODE_ID_MAX,
     BootstrapOption,
@@ -84,6 +85,8 @@ def resign(
 def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_ms: int) -> dict[str, Any]:
     """The schema of this command; see the module."""
     with survey(bootstrap) as found:
+        if not found.reachable:
+            raise NotConnectedError(nobody_text(found, bootstrap))
         leader = leader_of(found)
         old, old_epoch = leader.peer.node_id, found.epoch
         if to == old:

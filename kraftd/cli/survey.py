@@ -336,12 +336,20 @@ def leader_of(found: Survey) -> Connection:
         return found.leader.connection
     if not found.reachable:
         raise NotConnectedError(unreachable_text(found))
-    raise UnhealthyError(f"no leader: {found.no_leader_reason()}; kraftctl status shows every node's view")
+    raise UnhealthyError(no_leader_text(found))
+
+
+def no_leader_text(found: Survey, so: str = "") -> str:
+    """One line about a survey that found no leader; `so` is what follows from it, with its semicolon."""
+    return f"no leader: {found.no_leader_reason()}; {so}kraftctl status shows every node's view"
 
 
 def unreachable_text(found: Survey) -> str:
-    """One line about a survey that nobody answered."""
-    reasons = "; ".join(dict.fromkeys(view.error for view in found.views))
+    """One line about a survey that nobody answered, with the addresses."""
+    asked: dict[str, list[str]] = {}
+    for view in found.views:
+        asked.setdefault(view.error, []).append(str(view.endpoint))
+    reasons = "; ".join(f"{', '.join(nodes)}: {error}" for error, nodes in asked.items())
     return f"no node answers: {reasons}; check that they run, and the ports in --bootstrap-controller"
 
 

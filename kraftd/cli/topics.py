@@ -73,7 +73,7 @@ def list_command(
 ) -> None:
     """List every topic, with how many of its partitions are in trouble."""
     rows = list_topics(bootstrap_of(context, bootstrap), timeout_ms)
-    emit(rows, output_of(context, output), list_table)
+    emit(rows, output_of(context, output), list_table, nothing="there is no topic")
 
 
 @app.command("describe")

@@ -23,7 +23,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from kraftd.cli.active_controller import node_of_kafka
+from kraftd.cli.active_controller import kafka_text
 from kraftd.cli.dump import content_of
 from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError
 from kraftd.cli.log_diff import change_data
@@ -84,13 +84,11 @@ def _ends(stream: LogStream, nodes: Iterable[Endpoint]) -> LogEnds:
     try:
         return stream.ends()
     except NotConnectedError as error:
-        node = node_of_kafka(tuple(nodes))
-        if node is None:
+        shows = "kraftctl log state --from HOST:PORT shows what is committed there"
+        text = kafka_text(tuple(nodes), "cannot be watched", shows)
+        if text is None:
             raise
-        raise RefusedError(
-            f"{node} is a node of Apache Kafka, which cannot be watched; kraftctl log state --from {node} "
-            "shows what is committed there"
-        ) from error
+        raise RefusedError(text) from error
 
 
 # --- records ---------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ ELECTIONS: Final[Mapping[int, _Election]] = {
         (TopicsImage.partitions_without_leader,),
         "The partition has a leader.",
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        "The broker of no replica is active.",
+        "No broker that has a replica is active.",
     ),
 }
 """By the number that Kafka's ElectionType has on the wire."""

@@ -89,7 +89,8 @@ class ScriptedNode:
             while data := connection.recv(65_536):
                 for frame in reader.feed(data):
                     if not self.silent:
-                        self._answer(connection, self.codec.decode_request(frame))
+                        codec = reader.codec or self.codec
+                        self._answer(connection, codec.decode_request(frame))
         except MalformedError:
             _end(connection)
         except OSError:
@@ -123,10 +124,12 @@ class ScriptedKafkaNode(ScriptedNode):
         super().__init__(node_id)
         self.newest = dict(versions or {})
         """The highest version of some APIs that it knows, by key."""
+        self.unspoken: tuple[ApiVersionsResponseApiVersion, ...] = ()
+        """APIs that it serves, and the command line does not speak."""
         self.responses[ApiVersionsRequest] = self._api_versions
 
     def _api_versions(self, _: Any) -> ApiVersionsResponse:
-        served = [request.API_KEY for request in self.responses]
+        served = [key for request in self.responses if (key := request.API_KEY) in KAFKA.apis]
         keys = tuple(
             ApiVersionsResponseApiVersion(
                 api_key=key,
@@ -135,7 +138,7 @@ class ScriptedKafkaNode(ScriptedNode):
             )
             for key in served
         )
-        return ApiVersionsResponse(api_keys=keys)
+        return ApiVersionsResponse(api_keys=(*keys, *self.unspoken))
 
     def _answer(self, connection: socket.socket, request: Any) -> None:
         self.seen.append(request.message)
@@ -145,6 +148,25 @@ class ScriptedKafkaNode(ScriptedNode):
             return
         buffers = KAFKA.encode_response(request.api_version, request.correlation_id, response)
         connection.sendall(b"".join(buffers))
+
+
+class ScriptedBroker(ScriptedKafkaNode):
+    """A broker of Kafka: it serves Produce (0) and Metadata (3)."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.unspoken = tuple(ApiVersionsResponseApiVersion(key, 0, 9) for key in (0, 3))
+
+
+class ScriptedNodeOfBoth(ScriptedKafkaNode):
+    """A node that speaks kraftd's protocol and Kafka's, each on connections of its own, as kraftd does."""
+
+    codecs: ClassVar[Mapping[int, Codec]] = {**CODECS, 0: KAFKA}
+
+    def _answer(self, connection: socket.socket, request: Any) -> None:
+        is_own = isinstance(request.message, HandshakeRequest | DescribeNodeRequest)
+        speaks = ScriptedNode if is_own else ScriptedKafkaNode
+        speaks._answer(self, connection, request)
 
 
 def _end(end: socket.socket) -> None:

@@ -53,6 +53,12 @@ def serve(quorum: ScriptedQuorum, *entries: m.ListBrokersResponseBroker) -> None
     quorum.nodes[2].responses[m.ListBrokersRequest] = page
 
 
+def test_that_there_is_no_broker_is_said_beside_the_table(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    serve(quorum)
+    assert brokers(kraftctl, quorum, "list") == (0, "", "kraftctl: no broker is registered\n")
+    assert brokers(kraftctl, quorum, "list", "-o", "yaml") == (0, "[]\n", "")
+
+
 def test_list_is_a_row_for_each_broker_in_80_columns(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     serve(quorum, ACTIVE, FENCED, STOPPING)
     assert brokers(kraftctl, quorum, "list").out.splitlines() == [

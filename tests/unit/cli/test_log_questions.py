@@ -18,7 +18,7 @@ from kraftd.serde.binary import base64_text
 from kraftd.types import EpochEntry
 from tests.fixtures import klog
 from tests.unit.cli.kraftctl import Kraftctl
-from tests.unit.logtools.logs import T0, LogMaker, config, orders
+from tests.unit.logtools.logs import T0, LogMaker, config, moved, orders
 
 
 @pytest.fixture
@@ -240,6 +240,24 @@ def test_a_history(kraftctl: Kraftctl, made: LogMaker) -> None:
     assert (nothing.code, nothing.err.count("\n")) == (1, 1)
     assert "did you mean orders?" in nothing.err
     assert kraftctl("log", "history", made.home, "planet", "x").code == 64
+
+
+def test_lists_of_nodes_are_lists_in_a_history_and_none_is_null(kraftctl: Kraftctl, made: LogMaker) -> None:
+    made.batch(moved(1, isr=(1,), eligible_leader_replicas=(2,), last_known_elr=(3,)))
+    made.batch(moved(1, isr=(1, 2), eligible_leader_replicas=(), last_known_elr=()))
+    made.batch(moved(1, replicas=(1, 2, 3, 4), adding_replicas=(4,)))
+    history = kraftctl("log", "history", made.home, "partition", "orders-1", "-o", "json").data["changes"]
+    assert [(one["what"], one["before"], one["after"]) for one in history if one["offset"] > 10] == [
+        ("isr", [1, 2], [1]),
+        ("eligible_leader_replicas", None, [2]),
+        ("last_known_elr", None, [3]),
+        ("isr", [1], [1, 2]),
+        ("eligible_leader_replicas", [2], None),
+        ("last_known_elr", [3], None),
+        ("replicas", [1, 2, 3], [1, 2, 3, 4]),
+        ("adding_replicas", None, [4]),
+    ]
+    assert "last known ELR 3 -> none" in kraftctl("log", "history", made.home, "topic", "orders").out
 
 
 def test_verify_lists_what_is_wrong(kraftctl: Kraftctl, tmp_path: Path, made: LogMaker) -> None:

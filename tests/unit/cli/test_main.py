@@ -111,6 +111,18 @@ def test_a_missing_file_is_an_error_with_its_name(kraftctl: Kraftctl) -> None:
         assert outcome.err.startswith("kraftctl: /no/such/file does not exist; ")
 
 
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_who_asks_for_a_format_as_elsewhere_is_told_how_it_is_written_here(
+    kraftctl: Kraftctl, form: str
+) -> None:
+    outcome = kraftctl("topics", "list", f"--{form}")
+    assert outcome.code == 64
+    assert outcome.err == (
+        f"kraftctl: No such option: --{form}; write -o {form}; see kraftctl topics list --help\n"
+    )
+    assert "write -o" not in kraftctl("topics", "list", "--jsn").err
+
+
 @pytest.mark.parametrize("command", [["info"], ["log", "dump"], ["metrics"]], ids=" ".join)
 def test_what_may_not_be_read_is_an_error_and_no_wrong_usage(
     kraftctl: Kraftctl, command: list[str], tmp_path: Path

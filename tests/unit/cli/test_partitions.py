@@ -38,24 +38,25 @@ def topic(name: str, topic_id: bytes, *partitions: Any) -> m.ListPartitionsRespo
 
 
 @pytest.mark.parametrize(
-    ("flag", "condition"),
+    ("flag", "condition", "says"),
     [
-        ("--offline", 1),
-        ("--under-replicated", 2),
-        ("--under-min-isr", 3),
-        ("--at-min-isr", 4),
-        ("--not-preferred", 5),
-        ("--reassigning", 6),
+        ("--offline", 1, "no partition is offline"),
+        ("--under-replicated", 2, "no partition is under-replicated"),
+        ("--under-min-isr", 3, "no partition has fewer in sync than acks=all needs"),
+        ("--at-min-isr", 4, "no partition has just as many in sync as acks=all needs"),
+        ("--not-preferred", 5, "every partition that is led is led by its first replica"),
+        ("--reassigning", 6, "no partition is being moved"),
     ],
 )
-def test_each_flag_asks_for_its_condition(
-    kraftctl: Kraftctl, quorum: ScriptedQuorum, flag: str, condition: int
+def test_each_flag_asks_for_its_condition_and_says_that_none_is_in_it(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, flag: str, condition: int, says: str
 ) -> None:
     asked = []
     quorum.nodes[2].responses[m.ListPartitionsRequest] = lambda request: asked.append(request) or page()
     outcome = ask(kraftctl, quorum, "partitions", "list", flag)
-    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome == (0, "", f"kraftctl: {says}\n")
     assert [request.condition for request in asked] == [condition]
+    assert ask(kraftctl, quorum, "partitions", "list", flag, "-o", "json") == (0, "[]\n", "")
 
 
 def test_pages_are_put_together_and_one_that_is_empty_is_not_the_last(

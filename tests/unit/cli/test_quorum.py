@@ -15,7 +15,7 @@ from kraftd.protocol.messages import (
 )
 from kraftd.types import FORGET_PEERS, NO_NODE, REPORTED_BY_OTHERS
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
-from tests.unit.cli.scripted import ScriptedQuorum
+from tests.unit.cli.scripted import ScriptedBroker, ScriptedQuorum
 
 
 def status(kraftctl: Kraftctl, quorum: ScriptedQuorum, *more: str) -> Outcome:
@@ -396,7 +396,37 @@ def test_nobody_answering_is_a_table_and_2(kraftctl: Kraftctl, quorum: ScriptedQ
     outcome = status(kraftctl, quorum)
     assert outcome.code == 2
     assert outcome.out.count("unreachable") == 3
-    assert outcome.err.startswith("kraftctl: no node answers: connection refused")
+    at = ", ".join(sorted(node.address for node in quorum.nodes.values()))
+    assert outcome.err == (
+        f"kraftctl: no node answers: {at}: connection refused, nothing listens there; "
+        "check that they run, and the ports in --bootstrap-controller\n"
+    )
+
+
+def test_nodes_that_do_not_answer_for_different_reasons_are_told_apart(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.close()
+    at = quorum.nodes[1].address
+    outcome = kraftctl("replication", "--timeout-ms", 100, "--bootstrap-controller", f"{at},nobody.invalid:1")
+    assert outcome.code == 2
+    assert (
+        f"no node answers: {at}: connection refused, nothing listens there; nobody.invalid:1: " in outcome.err
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("status", 2), ("health", 5), ("replication", 4), ("resign", 2)],
+)
+def test_a_broker_of_kafka_is_told_as_such(kraftctl: Kraftctl, command: str, code: int) -> None:
+    broker = ScriptedBroker(1)
+    patience = () if command == "status" else ("--timeout-ms", 100)
+    outcome = kraftctl(command, *patience, "--bootstrap-controller", broker.address)
+    broker.close()
+    assert outcome.code == code
+    assert f"{broker.address} is a broker of Kafka, which " in outcome.out + outcome.err
+    assert "with --bootstrap-controller" in outcome.out + outcome.err
 
 
 def test_a_node_that_refuses_the_handshake_says_why(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

@@ -9,7 +9,7 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.types import ZERO_UUID, uuid_text
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
-from tests.unit.cli.scripted import ScriptedKafkaNode, ScriptedQuorum
+from tests.unit.cli.scripted import ScriptedBroker, ScriptedKafkaNode, ScriptedNodeOfBoth, ScriptedQuorum
 
 ALREADY_EXISTS = 36
 ORDERS, AUDIT = b"o" * 16, b"a" * 16
@@ -381,7 +381,54 @@ def test_without_an_active_controller_it_waits_and_then_ends_with_5(
     kafka.active = -1
     outcome = topics(kraftctl, kafka.bootstrap, "create", "t", "--timeout-ms", 200)
     assert (outcome.code, outcome.err.count("\n")) == (5, 1)
-    assert "no active controller is known there" in outcome.err
+    assert "no active controller is known there; nothing was changed; see that a majority" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("command", "so"),
+    [
+        (["topics", "create", "t"], "nothing was changed; "),
+        (["topics", "delete", "t"], "nothing was changed; "),
+        (["elect", "--preferred", "--all"], "nothing was changed; "),
+        (["reassign", "cancel", "--all"], ""),
+    ],
+    ids=["create", "delete", "elect", "cancel"],
+)
+@pytest.mark.parametrize("knows_last", [False, True], ids=["knows none", "knows one that is gone"])
+def test_nodes_of_kraftd_say_why_there_is_no_active_controller(
+    kraftctl: Kraftctl, kafka: KafkaQuorum, command: list[str], so: str, *, knows_last: bool
+) -> None:
+    kafka.nodes[2].close()
+    kafka.active = 2 if knows_last else -1
+    node = ScriptedNodeOfBoth(1)
+    gone = tuple(m.DescribeNodeResponsePeer(one, "127.0.0.1", kafka.nodes[2].port) for one in (2, 3))
+    view = m.DescribeNodeResponse(cluster_id="c", node_id=1, role="follower", is_voter=True, peers=gone)
+    node.responses[m.DescribeNodeRequest] = lambda _: view
+    node.responses[m.DescribeClusterRequest] = lambda _: kafka.describe()
+    outcome = kraftctl(*command, "--timeout-ms", 100, "--bootstrap-controller", node.address)
+    node.close()
+    assert (outcome.code, outcome.out) == (5, "")
+    assert outcome.err == (
+        f"kraftctl: no leader: no majority: 1 of 3 voters answer, 2 are needed; {so}"
+        "kraftctl status shows every node's view\n"
+    )
+
+
+def test_a_broker_of_kafka_is_told_from_a_controller(kraftctl: Kraftctl) -> None:
+    broker = ScriptedBroker(1)
+    outcome = topics(kraftctl, broker.address, "list", "--timeout-ms", 100)
+    broker.close()
+    assert (outcome.code, outcome.out) == (4, "")
+    assert outcome.err == (
+        f"kraftctl: {broker.address} is a broker of Kafka, which serves no topics; "
+        "name a controller of kraftd with --bootstrap-controller\n"
+    )
+
+
+def test_that_there_is_no_topic_is_said_beside_the_table(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[2].responses[m.ListTopicsRequest] = lambda _: m.ListTopicsResponse()
+    assert topics(kraftctl, quorum, "list") == (0, "", "kraftctl: there is no topic\n")
+    assert topics(kraftctl, quorum, "list", "-o", "json") == (0, "[]\n", "")
 
 
 @pytest.mark.parametrize("command", [["list"], ["describe", "t"]])

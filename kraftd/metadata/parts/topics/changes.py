@@ -110,7 +110,8 @@ def _partition_changes(name: str, old: PartitionRecord, new: PartitionRecord) ->
     if set(old.isr) != set(new.isr):
         text = f"ISR {_grown(old.isr, new.isr)} {ids_text(old.isr)} -> {ids_text(new.isr)}"
         yield Change("partition", name, "isr", text, list(old.isr), list(new.isr))
-    yield from attribute_changes("partition", name, old, new, _ATTRIBUTES)
+    for change in attribute_changes("partition", name, old, new, _ATTRIBUTES):
+        yield _with_lists(change, old, new) if change.what in _LISTS else change
     before, after = (
         dict(zip(partition.replicas, partition.directories, strict=False)) for partition in (old, new)
     )
@@ -121,6 +122,12 @@ def _partition_changes(name: str, old: PartitionRecord, new: PartitionRecord) ->
         )
         told = (list(map(_directory, directories)) for directories in (old.directories, new.directories))
         yield Change("partition", name, "directories", f"directory {text}", *told)
+
+
+def _with_lists(change: Change, old: PartitionRecord, new: PartitionRecord) -> Change:
+    """A change of a list of nodes with lists as values; None for one that is empty or not there."""
+    before, after = (list(getattr(partition, change.what) or ()) or None for partition in (old, new))
+    return msgspec.structs.replace(change, before=before, after=after)
 
 
 def _moved(old: NodeId, new: NodeId) -> str:
@@ -155,6 +162,8 @@ _ATTRIBUTES: Final[tuple[Attribute, ...]] = (
     ("eligible_leader_replicas", "ELR", _ids),
     ("last_known_elr", "last known ELR", _ids),
 )
+
+_LISTS: Final = frozenset(field for field, _, read in _ATTRIBUTES if read is _ids)
 
 _DIRECTORIES: Final = {bytes(16): "migrating", bytes(15) + b"\1": "unassigned", bytes(15) + b"\2": "lost"}
 """Kafka's reserved ids of log directories."""
