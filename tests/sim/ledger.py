@@ -7,9 +7,9 @@ its log is committed up to somewhere. The first teller wins, and each later one 
 A log that begins above offset 0 is compared with the others by the digest that the ledger has there.
 """
 
-import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 
 from kraftd.audit.invariants import Mark
 from kraftd.records.batch import BatchView
@@ -60,5 +60,9 @@ class Ledger:
 
 
 def digest_of(batch: BatchView, before: int) -> int:
-    """The digest of a log up to the end of a batch, by that of the log before it."""
-    return zlib.crc32(batch.raw[8:], before) or 1
+    """The digest of a log up to the end of a batch, by that of the log before it; never 0.
+
+    Of 64 bits: among the thousand batches of each of ten thousand clusters two had the same of 32.
+    """
+    digest = blake2b(batch.raw[8:], digest_size=8, key=before.to_bytes(8)).digest()
+    return int.from_bytes(digest) or 1
