@@ -138,7 +138,7 @@ class PlacementAuditor:
 
     def leaderless(self) -> Iterator[PartitionKey]:
         """The partitions without a leader that somebody who is acceptable could lead (facts of elections:
-        a member of the ISR, or, that being empty, an eligible replica, or else who led last).
+        a member of the ISR, or, that being empty, an eligible replica).
         """
         for key, partition in self.partitions.items():
             if partition.leader == NO_NODE and self._could_lead(partition):
@@ -364,7 +364,7 @@ class PlacementAuditor:
                 partition.epoch += 1
 
     def _could_lead(self, partition: Partition) -> bool:
-        for member in partition.isr or partition.elr or partition.led_last:
+        for member in partition.isr or partition.elr:
             broker = self.brokers.get(member)
             if broker is not None and broker.is_active and _is_online(broker, partition, member):
                 return True

@@ -313,8 +313,6 @@ def test_a_partition_without_a_leader_that_somebody_could_lead_is_named() -> Non
     assert list(take(*CLUSTER, leaderless, change(2, 11, fenced=FENCE)).leaderless()) == []
     eligible = move(leader=-1, isr=(), eligible_leader_replicas=(2,))
     assert list(take(*CLUSTER, eligible).leaderless()) == [(TOPIC, 0)]
-    led_last = move(leader=-1, isr=(), last_known_elr=(2,))
-    assert list(take(*CLUSTER, led_last).leaderless()) == [(TOPIC, 0)]
     lost = move(leader=-1, isr=(2,), directories=(GOOD, LOST, BAD))
     assert list(take(*CLUSTER, lost).leaderless()) == []
 
