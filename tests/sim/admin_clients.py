@@ -210,10 +210,13 @@ class AdminClient:
 
     def _learn(self, kind: str, topic: Known, error: int) -> None:
         """What an answer says of a topic that nobody else touches. A broker may have sent a request twice, so
-        that what was done by the first is the reason to refuse the second.
+        that what was done by the first is the reason to refuse the second, or that the second is denied by a
+        rule which is younger than the first.
         """
         world = self._world
-        if error in (ErrorCode.NONE, _DONE_BEFORE[kind]):
+        if error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            topic.is_there = None
+        elif error in (ErrorCode.NONE, _DONE_BEFORE[kind]):
             topic.is_there = kind != DELETE
             topic.partitions += GROWTH if kind == GROW else 0
             world.statistics["admin done"] += 1

@@ -1,5 +1,7 @@
 """The ledger has what was committed, once, whoever told it and however little of the log he still has."""
 
+import zlib
+
 from kraftd.audit.invariants import Mark
 from kraftd.records.batch import BatchView, encode_batch
 from tests.sim.ledger import Ledger, digest_of
@@ -39,3 +41,10 @@ def test_it_goes_on_where_a_log_that_begins_above_0_does() -> None:
     assert [bytes(batch.raw) for batch in ledger.batches(0, 8)] == BATCHES[:4]
     assert [bytes(batch.raw) for batch in ledger.batches(4, 6)] == [BATCHES[2]]
     assert ledger.digest_at(6) == log[2].digest
+
+
+def test_two_batches_of_one_checksum_are_two() -> None:
+    ledger = Ledger()
+    same = [encode_batch(0, 1, 5, [bytes(5)]), encode_batch(0, 1, 5, [b"\x01\x960\x07w"])]
+    assert len({zlib.crc32(batch[-6:-1]) for batch in same}) == 1
+    assert len({log_of(ledger, [batch])[0].digest for batch in same}) == 2
