@@ -29,7 +29,8 @@ def check(request):
 
 
 def delete(name: str) -> m.DeleteTopicsRequest:
-    return m.DeleteTopicsRequest(topics=(m.DeleteTopicsRequestDeleteTopicState(name=name),))
+    topic = m.DeleteTopicsRequestDeleteTopicState(name=name)
+    return m.DeleteTopicsRequest(topics=(topic,), timeout_ms=10_000)
 
 
 def test_the_quota_of_a_forwarded_request_is_that_of_its_client(start: Callable[..., Cluster]) -> None:
