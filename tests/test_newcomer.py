@@ -13,13 +13,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+NOT_A_NEWCOMERS = ("KRAFTD_", "MAKE", "MFLAGS", "ARGS")
+"""What the shell of a newcomer has not: settings of kraftd, and what a `make` around the tests was told."""
 CONNECTIONS = {"1", "16", "64", "256", "batch100"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2_400), pytest.mark.xdist_group("fixed ports")]
 
 
 def run(*words: str, cwd: Path = ROOT) -> str:
-    env = {key: value for key, value in os.environ.items() if not key.startswith("KRAFTD_")}
+    env = {key: value for key, value in os.environ.items() if not key.startswith(NOT_A_NEWCOMERS)}
     done = subprocess.run(
         words, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
