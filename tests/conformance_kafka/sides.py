@@ -6,6 +6,7 @@ request at a time, as a broker or an admin client does, and reads what was appen
 """
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -271,7 +272,12 @@ class Pair:
             *("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", process.config_path),
             *("--release-version", release),
         )
-        shutil.move(self.kafka_folder, self._formatted)
+        made = self._formatted.with_name(f"{self._formatted.name}.{os.getpid()}")
+        shutil.move(self.kafka_folder, made)
+        try:
+            made.rename(self._formatted)
+        except OSError:  # another process was first
+            shutil.rmtree(made)
 
     def _properties(self) -> Mapping[str, str]:
         return {

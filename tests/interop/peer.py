@@ -7,11 +7,13 @@ once and kept in `build/kafka-RELEASE`.
 A harness is one Java file beside the tests, run from its source: it may use whatever Kafka's jars hold.
 """
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,9 +111,21 @@ def find_kafka(release: str) -> Kafka:
         if shutil.which(tool) is None:
             raise NoKafkaError(f"{tool} is missing: {_WAY_OUT}")
     jars = ROOT / "build" / f"kafka-{release}"
-    if not jars.is_dir() or jars.stat().st_mtime < POM.stat().st_mtime:
-        _fetch(release, jars)
+    with _alone(jars.with_name("kafka.lock")):
+        if not jars.is_dir() or jars.stat().st_mtime < POM.stat().st_mtime:
+            _fetch(release, jars)
     return Kafka(release, jars)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process of all that run tests: else the second to have fetched the jars takes away what the first
+    one runs from.
+    """
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _fetch(release: str, jars: Path) -> None:
