@@ -3,23 +3,11 @@
 It needs Java and Maven, and takes a minute: `pytest tests/conformance_kafka -m slow`.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.conformance_kafka.intended import INTENDED, SCRIPTS, Intended
 from tests.conformance_kafka.operations import read_script
-from tests.conformance_kafka.run import NEWEST, Bench
-from tests.conformance_kafka.sides import Pair
-from tests.interop.peer import RELEASE, kafka_of
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    kafka = kafka_of(RELEASE)
-    bench = Bench(tmp_path_factory.mktemp("conformance"), lambda folder: Pair(kafka, folder, NEWEST))
-    yield bench
-    bench.close()
+from tests.conformance_kafka.run import Bench
 
 
 @pytest.mark.slow

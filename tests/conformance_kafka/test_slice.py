@@ -3,7 +3,6 @@
 It needs Java and Maven, and takes a minute or two: `pytest tests/conformance_kafka/test_slice.py -m slow`.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from tests.conformance_kafka.comparing import Reach
 from tests.conformance_kafka.error_pairs import listed, missing, pairs_of, unreached
 from tests.conformance_kafka.run import NEWEST, REFUSED_MIN, Bench, drawn
-from tests.conformance_kafka.sides import Pair
 from tests.conformance_kafka.twins import Twins
 from tests.interop.peer import RELEASE, kafka_of
 
@@ -21,14 +19,6 @@ PAIRS_MIN = 60
 """How many pairs of an API and an error code these seeds reach at least."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    kafka = kafka_of(RELEASE)
-    bench = Bench(tmp_path_factory.mktemp("conformance"), lambda folder: Pair(kafka, folder, NEWEST))
-    yield bench
-    bench.close()
 
 
 def test_kraftd_and_kafka_do_the_same(bench: Bench) -> None:

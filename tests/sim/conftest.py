@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kraftd.types import NodeId
+from tests.sim.broker_story import Story
 from tests.sim.fault_base import S
 from tests.sim.world import Options, World
 
@@ -21,3 +23,15 @@ def world() -> Iterator[World]:
     assert world.run_until(lambda: world.acknowledged >= 3, 30 * S)
     yield world
     world.close()
+
+
+@pytest.fixture
+def story() -> Iterator[Story]:
+    story = Story()
+    yield story
+    story.world.close()
+
+
+@pytest.fixture
+def ids(story: Story) -> tuple[NodeId, ...]:
+    return tuple(broker.id for broker in story.brokers)

@@ -14,8 +14,8 @@ from kraftd.types import NO_NODE
 from tests.firing import fires
 from tests.sim.admin_clients import AdminClient, Known
 from tests.sim.broker_process import SimBroker
+from tests.sim.broker_story import SESSION_US, Story
 from tests.sim.fault_base import S
-from tests.sim.test_broker_scenarios import SESSION_US, Story
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from kraftd.protocol import messages as m
 from kraftd.records.frame import decode_record
 from kraftd.records.messages import PartitionChangeRecord
 from tests.sim.broker_log import MetadataLog
+from tests.sim.broker_story import Story
 from tests.sim.fault_base import S
-from tests.sim.test_broker_scenarios import Story
 
 PARTITIONS = 7
 

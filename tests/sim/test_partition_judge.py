@@ -1,7 +1,5 @@
 """The judge of partitions sees what he is there for: small clusters in which one promise is broken."""
 
-from collections.abc import Iterator
-
 import msgspec
 import pytest
 
@@ -9,21 +7,9 @@ from kraftd.controller.authorizer import Authorizer
 from kraftd.metadata.parts.configs import ConfigsBuilder
 from kraftd.types import NO_NODE, NodeId, Uuid
 from tests.firing import fires
+from tests.sim.broker_story import Story, delete, error_of
 from tests.sim.fault_base import S
 from tests.sim.partition_judge import LOOKS_IN_A_PLAN_MAX, LOOKS_MAX
-from tests.sim.test_broker_scenarios import Story, delete, error_of
-
-
-@pytest.fixture
-def story() -> Iterator[Story]:
-    story = Story()
-    yield story
-    story.world.close()
-
-
-@pytest.fixture
-def ids(story: Story) -> tuple[NodeId, ...]:
-    return tuple(broker.id for broker in story.brokers)
 
 
 def left_behind(story: Story, ids: tuple[NodeId, ...]) -> Uuid:

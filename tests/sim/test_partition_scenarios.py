@@ -20,22 +20,11 @@ from kraftd.types import NO_NODE, NodeId, Uuid
 from tests.sim.admin_clients import enveloped, opened
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import BELIEVED_GONE_US
+from tests.sim.broker_story import SESSION_US, Story, delete, error_of
 from tests.sim.fault_base import MS, S
-from tests.sim.test_broker_scenarios import INELIGIBLE_REPLICA, SESSION_US, Story, delete, error_of
+from tests.sim.test_broker_scenarios import INELIGIBLE_REPLICA
 
 RECOVERING = 1
-
-
-@pytest.fixture
-def story() -> Iterator[Story]:
-    story = Story()
-    yield story
-    story.world.close()
-
-
-@pytest.fixture
-def ids(story: Story) -> tuple[NodeId, ...]:
-    return tuple(broker.id for broker in story.brokers)
 
 
 def promised(story: Story, topic_id: Uuid) -> int:

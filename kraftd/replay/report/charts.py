@@ -198,13 +198,7 @@ def without_leader(rows: Sequence[Row]) -> Spec:
             "title": "seconds without a leader, all partitions added up",
             "axis": {"format": ",~r", "tickCount": 8},
         },
-        "y": {
-            "field": "topic",
-            "type": "nominal",
-            "title": None,
-            "sort": [row["topic"] for row in rows],
-            "axis": {"labelLimit": 260},
-        },
+        "y": _topic_axis(rows),
         "color": {
             "field": "at_the_end",
             "type": "nominal",
@@ -318,13 +312,7 @@ def topics(rows: Sequence[Row]) -> Spec:
         data.append({"topic": row["topic"], "what": "only ISR or replicas changed", "changes": rest})
     encoding = {
         "x": {"field": "changes", "type": "quantitative", "title": "changes of partitions"},
-        "y": {
-            "field": "topic",
-            "type": "nominal",
-            "title": None,
-            "sort": [row["topic"] for row in rows],
-            "axis": {"labelLimit": 260},
-        },
+        "y": _topic_axis(rows),
         "color": {"field": "what", "type": "nominal", "title": None, "scale": {"range": COLOURS}},
         "tooltip": [{"field": "topic"}, {"field": "what"}, {"field": "changes", "format": ","}],
     }
@@ -393,6 +381,17 @@ def _time_axis(field: str, span: Span) -> Spec:
         "title": None,
         "axis": {"format": shown, "labelOverlap": True},
         "scale": {"type": "utc", "domain": list(span), "nice": False},
+    }
+
+
+def _topic_axis(rows: Sequence[Row]) -> Spec:
+    """A row a topic, in this order."""
+    return {
+        "field": "topic",
+        "type": "nominal",
+        "title": None,
+        "sort": [row["topic"] for row in rows],
+        "axis": {"labelLimit": 260},
     }
 
 
