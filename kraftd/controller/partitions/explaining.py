@@ -2,7 +2,8 @@
 
 An API of kraftd. Says of each replica what its broker and its directory are like, and of a partition that
 nobody leads what becomes of it once a replica can lead, and what an unclean election would do now: each is an
-election held on the committed image, whose outcome is told and not written.
+election held on the committed image, whose outcome is told and not written. Whether a broker that is down was
+stopped in order shows when it registers again: where that decides, both outcomes are told.
 
 How many records an unclean election loses no controller knows: offsets of partitions are the brokers'.
 """
