@@ -7,7 +7,7 @@ Follows: Raft figure 3, SIMX-08, SIMX-10, SIMX-14; D-02, D-05, D-06, D-10, D-14,
 about snapshots, which the simulator judges (`tests/sim/snapshots.py`).
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 from kraftd.audit.invariant import Invariant, NodeView, is_majority
 from kraftd.errors import ErrorCode
@@ -137,9 +137,11 @@ class LeadersCommitTheirOwnEpoch(Invariant):
 
     All other nodes commit only what some leader committed, and so does a process that starts: the only voter
     may lead by the end of its first event, and its snapshot was committed before.
-    """
 
-    watches = (Commit,)
+    A commit counts when it is decided. Node 1 is the only voter, decides one, and its disk fails at the
+    election file before the commit is carried out, with the high watermark already in there: its next process
+    starts with that commit.
+    """
 
     def __init__(self) -> None:
         self._committed: tuple[Epoch, Offset] = (-1, -1)
@@ -149,13 +151,14 @@ class LeadersCommitTheirOwnEpoch(Invariant):
         """Record which processes are past their first event."""
         (self._started.discard if node.state is None else self._started.add)(node.node_id)
 
-    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+    def on_effects(self, node: NodeView, effects: Sequence[Effect]) -> None:
         """Check commits."""
-        del nodes
-        if not isinstance(effect, Commit):
-            return
-        offset, state = effect.high_watermark, node.state
-        epoch, highest = self._committed
+        for effect in effects:
+            if isinstance(effect, Commit):
+                self._look(node, effect.high_watermark)
+
+    def _look(self, node: NodeView, offset: Offset) -> None:
+        state, (epoch, highest) = node.state, self._committed
         if not isinstance(state, Leader) or node.node_id not in self._started:
             if offset > highest:
                 self.fail(f"{node.node_id} commits up to {offset}, leaders only up to {highest}")

@@ -65,6 +65,11 @@ def effect(sender: int, value: fx.Effect) -> Step:
     return lambda auditor, nodes: auditor.on_effect(nodes[sender], value, nodes)
 
 
+def decided(sender: int, *values: fx.Effect) -> Step:
+    """All effects of one event, before any of them is carried out."""
+    return lambda auditor, nodes: auditor.on_effects(nodes[sender], values)
+
+
 def state(**changes: object) -> Step:
     def step(auditor: Auditor, nodes: dict[int, NodeView]) -> None:
         for name, value in changes.items():
@@ -282,7 +287,7 @@ CASES: dict[str, tuple[str, list[Step]]] = {
     ),
     "two promises in an event": (
         "OneElectionAnEvent",
-        [lambda auditor, nodes: auditor.on_effects(nodes[1], [fx.PersistElection(Election(1))] * 2)],
+        [decided(1, *[fx.PersistElection(Election(1))] * 2)],
     ),
     "a high watermark that goes back": ("HighWatermarkNeverGoesBack", [state(), state(high_watermark=4)]),
     "two logs of one epoch": ("LogsMatch", [state(), state(log=[Mark(5, 1, 78)])]),
@@ -301,21 +306,21 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "a leader that cuts": ("LeadersOnlyAppend", [lead(), effect(1, fx.Truncate(5, 1))]),
-    "a commit that no leader made": ("LeadersCommitTheirOwnEpoch", [effect(1, fx.Commit(5))]),
+    "a commit that no leader made": ("LeadersCommitTheirOwnEpoch", [decided(1, fx.Commit(5))]),
     "a commit without a record of the own epoch": (
         "LeadersCommitTheirOwnEpoch",
         [
             state(state=Leader(3, ME, 5, frozenset({1, 2})), durable_election=Election(3, 1, ME)),
-            effect(1, fx.Commit(5)),
+            decided(1, fx.Commit(5)),
         ],
     ),
     "a leader that commits less than one before": (
         "LeadersCommitTheirOwnEpoch",
         [
             lead(log=[Mark(4, 1, 76), Mark(5, 1, 77)]),
-            effect(1, fx.Commit(5)),
+            decided(1, fx.Commit(5)),
             state(state=Leader(4, ME, 0, frozenset({1, 2})), durable_election=Election(4, 1, ME)),
-            effect(1, fx.Commit(4)),
+            decided(1, fx.Commit(4)),
         ],
     ),
     "durable bytes that a crash takes": ("DurableStays", [state(), state(durable_end_offset=4)]),
@@ -523,9 +528,10 @@ def test_a_sound_quorum_is_left_alone() -> None:
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     auditor.on_state(nodes)
     lead()(auditor, nodes)
-    auditor.on_effect(nodes[1], fx.Commit(5), nodes)
-    auditor.on_effect(nodes[1], fx.AppendDone(1, ErrorCode.NONE, 5), nodes)
-    auditor.on_effect(nodes[2], fx.Commit(5), nodes)
+    for sender, done in ((1, [fx.Commit(5), fx.AppendDone(1, ErrorCode.NONE, 5)]), (2, [fx.Commit(5)])):
+        auditor.on_effects(nodes[sender], done)
+        for each in done:
+            auditor.on_effect(nodes[sender], each, nodes)
     auditor.on_effect(nodes[2], fetch(5), nodes)
     auditor.on_effect(nodes[2], cast(1, pre_vote=True), nodes)
     auditor.on_effect(nodes[2], vote_reply(), nodes)
@@ -559,6 +565,12 @@ def test_an_epoch_that_ended_before_its_first_record_may_be_claimed_where_it_beg
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     effect(1, fx.AssignEpoch(2, 5))(auditor, nodes)
     effect(1, fetch(5, last_epoch=2))(auditor, nodes)
+
+
+def test_a_process_may_start_with_a_commit_that_its_last_one_decided_and_did_not_carry_out() -> None:
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    for step in (lead(), decided(1, fx.Commit(5)), state(state=None), decided(1, fx.Commit(5))):
+        step(auditor, nodes)
 
 
 def test_a_caller_who_is_told_a_moment_late_is_told() -> None:
