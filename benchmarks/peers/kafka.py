@@ -9,6 +9,7 @@ import asyncio
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -101,7 +102,7 @@ def kafka_java(*, heap_mb: int) -> list[str]:
             )
     if not list(JARS.glob("kafka-shell-*.jar")):
         copy = f"mvn -q -B -f {HERE}/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory={JARS}"
-        if subprocess.run(copy.split(), check=False).returncode:
+        if subprocess.run(copy.split(), stdout=sys.stderr, check=False).returncode:
             shutil.rmtree(JARS, ignore_errors=True)
             raise NotThereError("kafka: its jars cannot be fetched from Maven Central")
     return [shutil.which("java") or "java", f"-Xmx{heap_mb}m", "-cp", f"{JARS}/*"]
