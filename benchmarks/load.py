@@ -1,4 +1,4 @@
-"""The load client: one request in flight on each of N sockets, over any length-prefixed protocol.
+"""The load client in Python: one request in flight on each of N sockets, length-prefixed or over gRPC.
 
 Reads an `Order` as JSON from its standard input, writes a `Load` as JSON to its standard output. It runs in
 a process of its own, so that what it costs is not hidden in the process that it drives. Every response must
@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import uvloop
+from peers import http2
 from peers.cluster import Load, percentile
 from peers.frames import Order
 
@@ -109,6 +110,86 @@ class Writer(asyncio.Protocol):
         self._transport.write(next(self._requests))
 
 
+class Caller(asyncio.Protocol):
+    """One socket that makes one gRPC call after the other.
+
+    A server that fails a call sends no message. So the first answer with a message is a good one; of each
+    later one the headers, the trailers, and the ids at the beginning of the message must be the same.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_began",
+        "_bodies",
+        "_good",
+        "_headers",
+        "_meter",
+        "_pending",
+        "_stream",
+        "_transport",
+    )
+
+    def __init__(self, order: Order, meter: Meter, first: int) -> None:
+        turn = first % len(order.requests)
+        self._bodies = itertools.cycle(order.requests[turn:] + order.requests[:turn])
+        self._headers = http2.header_block(order.path)
+        self._meter = meter
+        self._stream = -1
+        self._pending = b""
+        self._answer: list[bytes] = []
+        self._good: list[bytes] = []
+        self._began = 0.0
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        transport.write(http2.preface())
+        self._call()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._meter.fail(f"the server closed the connection: {exc}")
+
+    def data_received(self, data: bytes) -> None:
+        frames, self._pending = http2.frames(self._pending + data)
+        for frame in frames:
+            if frame.stream == 0:
+                self._transport.write(http2.acknowledged(frame))
+            elif frame.kind not in (http2.HEADERS, http2.DATA):
+                self._meter.fail(f"not the good answer: {frame}")
+            else:
+                self._answer.append(frame.payload)
+                if frame.flags & http2.END_STREAM:
+                    self._answered()
+
+    def _answered(self) -> None:
+        answer, self._answer = self._answer, []
+        if len(answer) == 3:
+            answer[0] = answer[0].removeprefix(http2.RESIZED)
+            answer[1] = etcd_ids(answer[1])
+            if not self._good:
+                self._good = answer
+        if answer != self._good or not self._good:
+            self._meter.fail(f"not the good answer: {answer}")
+        else:
+            self._meter.count(self._began)
+            self._call()
+
+    def _call(self) -> None:
+        self._stream += 2
+        self._began = time.perf_counter()
+        self._transport.write(http2.call(self._stream, self._headers, next(self._bodies)))
+
+
+def etcd_ids(message: bytes) -> bytes:
+    """Of etcd's answer in its gRPC frame the ids of cluster and member, with which its header begins."""
+    at = begin = 5 + 2  # the frame's head, then tag and length of the response's header
+    for _ in range(2):
+        at += 1
+        while message[at] & 128:
+            at += 1
+        at += 1
+    return message[begin:at]
+
+
 async def main() -> None:
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
     loop = asyncio.get_running_loop()
@@ -116,7 +197,8 @@ async def main() -> None:
     loop.set_exception_handler(lambda _, context: meter.fail(str(context.get("exception", context))))
     gc.disable()
     for number in range(order.connections):
-        await loop.create_connection(partial(Writer, order, meter, number), "127.0.0.1", order.port)
+        made = partial(Caller if order.path else Writer, order, meter, number)
+        await loop.create_connection(made, "127.0.0.1", order.port)
     loop.call_later(order.warm_up_s, meter.begin)
     loop.call_later(order.warm_up_s + order.seconds, meter.finish)
     await meter.over

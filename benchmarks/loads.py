@@ -147,10 +147,10 @@ def cells(timed: list[Round], compared: tuple[list[Round], list[Round]] | None, 
     ):
         yield f"{middle(timed, name):,.{digits}f}"
     for name in ("turns", "messages"):
-        yield "" if getattr(timed[0], name) is None else f"{middle(timed, name):.2f}"
+        yield "" if getattr(timed[0], name) is None else f"{middle(timed, name):.3g}"
     for name in ("syscalls", "fsyncs"):
         value = getattr(last, name)
-        yield "" if value is None else f"{value:.2f}"
+        yield "" if value is None else f"{value:.3g}"
 
 
 def middle(rounds: Sequence[Round], name: str) -> float:
@@ -185,7 +185,9 @@ def main() -> None:
     parser.add_argument(
         "--beside", metavar="OTHER", help="and with this build: a folder with a kraftd, or a revision"
     )
-    parser.add_argument("--python", default=sys.executable, help="the interpreter of this build")
+    parser.add_argument(
+        "--python", default=sys.executable, help="the interpreter of this build, and of the client in Python"
+    )
     parser.add_argument("--beside-python", metavar="PYTHON", help="that of the other; the same if not given")
     parser.add_argument("--rounds", type=int, default=5, help="of each load and system")
     parser.add_argument(
@@ -217,7 +219,7 @@ def main() -> None:
         if options.beside:
             python = options.beside_python or options.python
             systems.append(Who("other", root=unpacked(options.beside, scratch), python=python))
-        systems += [Who(name, system=name) for name in options.peer]
+        systems += [Who(name, system=name, python=options.python) for name in options.peer]
         found = measure(systems, loads, rounds, counts=why_not is None)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -9,6 +9,8 @@ import msgspec
 
 PGO = ("--enable-optimizations", "-fprofile-use", "-fprofile-instr-use")
 LTO = ("--with-lto", "-flto")
+DEBIANS = "--with-dbmliborder=bdb:gdbm' '--with-computed-gotos"
+"""In the words that configured Debian's, and in nobody else's."""
 
 
 def interpreter() -> str:
@@ -20,7 +22,12 @@ def interpreter() -> str:
 
 
 def build(words: str) -> str:
-    """What the words that configured an interpreter, and its compiler's flags, say of the build."""
+    """What the words that configured an interpreter, and its compiler's flags, say of the build.
+
+    Debian builds with both, and takes the words that say so out of what it installs.
+    """
+    if DEBIANS in words:
+        return "Debian's build (PGO, LTO)"
     pgo, lto = (any(word in words for word in marks) for marks in (PGO, LTO))
     return f"{'PGO' if pgo else 'no PGO'}, {'LTO' if lto else 'no LTO'}"
 

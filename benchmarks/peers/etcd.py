@@ -1,4 +1,4 @@
-"""etcd as a peer: three members from Debian's package, driven by h2load with a fixed gRPC body.
+"""etcd as a peer: three members from Debian's package, driven by h2load with a fixed gRPC body, or in Python.
 
 h2load is written in C and takes the client out of the measurement; it sends one body, so that all puts of
 a run go to one key (and to 100 keys in transactions of 100). It sees HTTP's status, not gRPC's, so each
@@ -29,6 +29,7 @@ from peers.cluster import (
     free_ports,
     percentile,
 )
+from peers.frames import VALUES, run_python
 
 
 class Etcd(Cluster):
@@ -74,7 +75,11 @@ class Etcd(Cluster):
     async def load(self, work: Work) -> Load:
         leader = await self.wait_leader()
         before = await self._raft_index(leader)
-        load = await self._h2load(leader, work)
+        if work.client == "python":
+            bodies = [framed(message(work, value)) for value in range(VALUES)]
+            load = await run_python(leader.port, work, hello=None, requests=bodies, good=b"", path=path(work))
+        else:
+            load = await self._h2load(leader, work)
         grown = await self._raft_index(leader) - before
         if grown * work.changes < load.changes:
             raise RuntimeError(f"etcd: {load.changes} changes answered, {grown * work.changes} committed")
@@ -83,7 +88,7 @@ class Etcd(Cluster):
     async def _h2load(self, leader: Node, work: Work) -> Load:
         """Drive it with h2load, which says nothing of the changes of its warm-up."""
         body, log = self.directory / "body", self.directory / "h2load.tsv"
-        body.write_bytes(framed(message(work)))
+        body.write_bytes(framed(message(work, 0)))
         log.unlink(missing_ok=True)
         command = ["h2load", "-c", str(work.connections), "-m", "1", "-t", "1"]
         command += ["-d", str(body), f"--log-file={log}"]
@@ -156,9 +161,9 @@ class Etcd(Cluster):
             raise OSError(str(error)) from error
 
 
-def message(work: Work) -> bytes:
-    """The body of each request."""
-    return transaction(BATCH_CHANGES) if work.batch else put(b"key")
+def message(work: Work, value: int) -> bytes:
+    """The body of a request that sets one of `VALUES` values."""
+    return transaction(BATCH_CHANGES, value) if work.batch else put(b"key", value)
 
 
 def path(work: Work) -> str:
@@ -166,14 +171,14 @@ def path(work: Work) -> str:
     return f"/etcdserverpb.KV/{'Txn' if work.batch else 'Put'}"
 
 
-def put(key: bytes) -> bytes:
+def put(key: bytes, value: int) -> bytes:
     """A PutRequest in protobuf: field 1 the key, field 2 the value."""
-    return _field(1, key) + _field(2, b"x" * VALUE_BYTES)
+    return _field(1, key) + _field(2, (b"%02d" % value).ljust(VALUE_BYTES, b"x"))
 
 
-def transaction(puts: int) -> bytes:
+def transaction(puts: int, value: int) -> bytes:
     """A TxnRequest: `puts` operations in its success branch (field 2), each a put (field 2)."""
-    return b"".join(_field(2, _field(2, put(b"key-%02d" % number))) for number in range(puts))
+    return b"".join(_field(2, _field(2, put(b"key-%02d" % number, value))) for number in range(puts))
 
 
 def framed(message: bytes) -> bytes:

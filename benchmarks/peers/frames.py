@@ -46,8 +46,8 @@ class Order(msgspec.Struct, frozen=True):
     hello: bytes | None
     requests: list[bytes]
     good: bytes
-    speaks_grpc: bool = False
-    """Requests are bodies of unary calls over HTTP/2, and `good` is the path that they go to."""
+    path: str = ""
+    """If given, requests are bodies of gRPC calls of this method, and a good answer is like the first one."""
 
 
 class Sockets:
@@ -118,7 +118,7 @@ async def run_python(
     hello: bytes | None,
     requests: Sequence[bytes],
     good: bytes,
-    speaks_grpc: bool = False,
+    path: str = "",
 ) -> Load:
     """Drive it with `load.py`."""
     order = Order(
@@ -130,7 +130,7 @@ async def run_python(
         hello=hello,
         requests=list(requests),
         good=good,
-        speaks_grpc=speaks_grpc,
+        path=path,
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(LOAD), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
