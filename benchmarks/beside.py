@@ -11,16 +11,14 @@ loopback with default settings, and take turns: what else the machine does hits 
 - a failover: `kill -9` of the leader to the next commit;
 
 and after those, so that logs are short until then, rounds of load: CPU of all daemons a change, and
-committed changes a second. Medians of differences or ratios of neighbouring rounds, with their quartiles;
-`--other .` shows what of that is noise.
+committed changes a second (`loads.py --beside` tells more of loads). Medians of differences or ratios of
+neighbouring rounds, with their quartiles; `--other .` shows what of that is noise.
 """
 
 import argparse
-import os
 import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,12 +26,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from alternation import by_turns
+from contenders import ROOT, Contender, Who, contenders, unpacked
+from peers.cluster import Work
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from side import Step
 
-ROOT = Path(__file__).parents[1]
 CONNECTIONS = 16
 LOAD_S = 5
 STEPS = ("cold start", "return", "failover", "load")
@@ -67,53 +67,19 @@ ROWS = (
 )
 
 
-class Build:
-    """A process that drives the daemons of one build."""
-
-    def __init__(self, root: Path, directory: Path) -> None:
-        command = [sys.executable, str(Path(__file__).with_name("side.py")), str(directory)]
-        self._process = subprocess.Popen(
-            command,
-            env=environment(root),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if sys.stderr.isatty() else None,
-        )
-        package = Path(str(self._answer()["kraftd"]))
-        if package != (root / "kraftd").resolve():
-            raise SystemExit(f"{root} was to be measured, but Python finds kraftd in {package}")
-
-    def do(self, step: Step) -> dict[str, float]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(step) + b"\n")
-        self._process.stdin.flush()
-        return msgspec.convert(self._answer(), dict[str, float])
-
-    def stop(self) -> None:
-        """End its daemons, and it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
-
-    def _answer(self) -> dict[str, object]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("the measuring process ended early; its words are above")
-        return msgspec.json.decode(line, type=dict[str, object])
-
-
-def take_turns(builds: list[Build], step: Step, count: int) -> tuple[Rounds, Rounds]:
+def take_turns(builds: list[Contender], step: Step, count: int) -> tuple[Rounds, Rounds]:
     """So many pairs of rounds; who begins alternates."""
-    found: tuple[Rounds, Rounds] = [], []
-    for number in range(count):
-        for side in (0, 1) if number % 2 == 0 else (1, 0):
-            found[side].append(builds[side].do(step))
-        said = ", ".join(
-            f"{name} {value:,.1f} : {found[1][-1][name]:,.1f}" for name, value in found[0][-1].items()
-        )
-        print(f"{time.strftime('%H:%M:%S')}  {number + 1} of {count}: {said}", file=sys.stderr, flush=True)
-    return found
+
+    def do(build: Contender) -> dict[str, float]:
+        seen = build.do(step)
+        if step.work is not None:
+            seen = {"cpu": seen["leader_us"] + 2 * seen["follower_us"], "throughput": seen["changes_per_s"]}
+        said = ", ".join(f"{name} {value:,.1f}" for name, value in seen.items())
+        print(f"{time.strftime('%H:%M:%S')}  {build.name}: {said}", file=sys.stderr, flush=True)
+        return seen
+
+    found = by_turns(builds, count, do)
+    return found[builds[0]], found[builds[1]]
 
 
 def table(results: dict[str, tuple[list[float], list[float]]], other: str) -> Table:
@@ -152,51 +118,17 @@ def cells(row: Row, ours: list[float], theirs: list[float]) -> list[str]:
     return [f"{mine:,.1f}", f"{other:,.1f}", unit.format(compared), low_high, wanted, verdict]
 
 
-def environment(root: Path) -> dict[str, str]:
-    """In which a build's daemons run: its own package, compiled once."""
-    without = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    return {**without, "PYTHONPATH": str(root)}
-
-
-def unpacked(other: str, scratch: Path) -> Path:
-    """The folder of the other build: as named, or the revision of that name."""
-    if (Path(other) / "kraftd").is_dir():
-        return Path(other).resolve()
-    folder = scratch / "other"
-    folder.mkdir()
-    archive = subprocess.run(
-        ["git", "-C", str(ROOT), "archive", other, "kraftd"], capture_output=True, check=False
-    )
-    if archive.returncode:
-        raise SystemExit(f"{other} is neither a folder with kraftd in it nor a revision of {ROOT}")
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
-    return folder
-
-
 def measure(
-    other: Path, scratch: Path, plan: list[tuple[Step, int]]
+    other: Who, scratch: Path, plan: list[tuple[Step, int]]
 ) -> dict[str, tuple[list[float], list[float]]]:
     """Each figure's values of both builds, by name, in order of the rounds."""
     results: dict[str, tuple[list[float], list[float]]] = {}
-    builds: list[Build] = []
-    try:
-        for name, root in (("this", ROOT), ("other", other)):
-            # Both with compiled modules, or the first to have run here would start sooner.
-            subprocess.run(
-                [sys.executable, "-m", "compileall", "-q", "kraftd"],
-                cwd=root,
-                env=environment(root),
-                check=True,
-            )
-            builds.append(Build(root, scratch / f"nodes-of-{name}"))
+    with contenders([Who("this"), other], scratch) as builds:
         for step, count in plan:
             print(f"{step.name}, this : other", file=sys.stderr)
             ours, theirs = take_turns(builds, step, count)
             for name in ours[0] if ours else ():
                 results[name] = [one[name] for one in ours], [one[name] for one in theirs]
-    finally:
-        for build in builds:
-            build.stop()
     return results
 
 
@@ -210,7 +142,7 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the nodes would outlive us
     plan = [
-        (Step("load", CONNECTIONS, LOAD_S), arguments.loads)
+        (Step("load", Work(CONNECTIONS, LOAD_S)), arguments.loads)
         if name == "load"
         else (Step(name), arguments.rounds)
         for name in STEPS
@@ -219,7 +151,7 @@ def main() -> None:
     (ROOT / ".benchmarks").mkdir(exist_ok=True)  # not the temporary directory: fsync costs nothing on a tmpfs
     scratch = Path(tempfile.mkdtemp(dir=ROOT / ".benchmarks", prefix="beside-"))
     try:
-        results = measure(unpacked(arguments.other, scratch), scratch, plan)
+        results = measure(Who("other", root=unpacked(arguments.other, scratch)), scratch, plan)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if arguments.json:

@@ -47,7 +47,7 @@ from bounded_cluster import (
     wipe,
 )
 from memory import memory_mb
-from peers.cluster import CLUSTER_ID, Node, NotThereError, Probe
+from peers.cluster import CLUSTER_ID, Node, NotThereError, Probe, Work
 from peers.kafka import kafka_java
 from peers.kraftd import KRAFTCTL
 from rows import note, row
@@ -195,7 +195,7 @@ async def _load_until_written(cluster: Bounded, plan: Plan, connections: int, ti
             len(writes_of(node)) >= count + times for node, count in zip(cluster.nodes, before, strict=True)
         ):
             began_s = time.time() + min(1.0, plan.window_s / 2)  # the load's own warm-up
-            load = await cluster.load(connections, plan.window_s, batch=False)
+            load = await cluster.load(Work(connections, plan.window_s, client="python"))
             windows.append(Window(began_s, began_s + plan.window_s, load.p99_ms))
     return windows
 
@@ -250,7 +250,7 @@ async def wiped(folder: Path, plan: Plan) -> None:
     cluster = WithSnapshot(folder, plan.partitions, plan.snapshot_interval_ms)
     async with cluster.running():
         await cluster.wait_applied(*cluster.nodes)
-        await cluster.load(16, plan.window_s, batch=False)
+        await cluster.load(Work(16, plan.window_s, client="python"))
         node = await follower(cluster)
         await wipe(node, [KRAFTCTL])
         began_s = time.monotonic()
@@ -293,7 +293,7 @@ async def restart(folder: Path, plan: Plan) -> None:
     cluster = Bounded(folder)
     async with cluster.running():
         while await cluster.committed() < plan.records:
-            await cluster.load(16, plan.window_s, batch=True)
+            await cluster.load(Work(16, plan.window_s, batch=True, client="python"))
         row("records written before, several a batch", await cluster.committed(), digits=0)
         await _measure_starts(cluster, plan, wanted_s=1.5)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from peers.cluster import BATCH_CHANGES, VALUE_BYTES, Cluster, NotThereError, fault_ms, idle
+from peers.cluster import BATCH_CHANGES, VALUE_BYTES, Cluster, NotThereError, Work, fault_ms, idle
 from peers.etcd import Etcd
 from peers.kafka import Kafka
 from peers.kraftd import Kraftd
@@ -97,7 +97,9 @@ async def measure_load(
 ) -> None:
     """Keep the round with the median throughput."""
     say(cluster, f"{connections} connections" + (f", {BATCH_CHANGES} changes a request" if batch else ""))
-    rounds = [await cluster.load(connections, plan.load_s, batch=batch) for _ in range(plan.load_rounds)]
+    rounds = [
+        await cluster.load(Work(connections, plan.load_s, batch=batch)) for _ in range(plan.load_rounds)
+    ]
     middle = sorted(rounds, key=lambda load: load.changes_per_s)[len(rounds) // 2]
     key = f"batch{BATCH_CHANGES}" if batch else str(connections)
     figures.changes_per_s[key] = round(middle.changes_per_s, 1)

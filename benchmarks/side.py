@@ -1,8 +1,11 @@
-"""One of the two builds that `beside.py` compares: its three daemons, and what is done to them.
+"""One of those that are measured beside each other: its three nodes, and what is done to them.
 
-Imports the `kraftd` that PYTHONPATH names, so that a build is asked in its own words: their versions of the
-handshake differ. Says on its standard output, as a line of JSON, where that is; then takes one `Step` a
-line from its standard input and answers with what was measured. The end of the input ends the daemons.
+    side.py DIRECTORY kraftd|etcd|kafka
+
+Started by `contenders.py` for `beside.py` and `loads.py`. Imports the `kraftd` that PYTHONPATH names, so that
+a build is asked in its own words: their versions of the handshake differ. Says on its standard output, as a
+line of JSON, where that is and what interprets it; then takes one `Step` a line from its standard input and
+answers with what was measured. The end of the input ends the nodes.
 """
 
 import asyncio
@@ -16,7 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from peers.cluster import Node, Probe, fault_ms
+from load_round import load_round
+from machine import interpreter
+from peers.cluster import Cluster, Node, NotThereError, Probe, Work, fault_ms
+from peers.etcd import Etcd
+from peers.kafka import Kafka
 from peers.kraftd import Kraftd
 
 import kraftd
@@ -26,11 +33,12 @@ SETTLE_S = 1.0
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What to do, and for a load how much of it."""
+    """What to do: a load if there is work, and else what the name says."""
 
     name: str
-    connections: int = 0
-    seconds: int = 0
+    work: Work | None = None
+    counted: bool = False
+    """Whether the kernel counts system calls meanwhile."""
 
 
 class Side(Kraftd):
@@ -50,8 +58,6 @@ class Side(Kraftd):
                 return await self.voter_returns()
             case "failover":
                 return await self.failover()
-            case "load":
-                return await self.load_round(step.connections, step.seconds)
         raise ValueError(f"no such step: {step.name}")
 
     async def failover(self) -> dict[str, float]:
@@ -119,16 +125,6 @@ class Side(Kraftd):
         await self.rejoined(voter)
         return {"return": 1000 * (committed - began), "return, listening": 1000 * (committed - listening)}
 
-    async def load_round(self, connections: int, seconds: int) -> dict[str, float]:
-        """CPU of all daemons for each change that was committed, in microseconds, and changes a second."""
-        leader = await self.wait_leader()
-        cpu_s = sum(node.cpu_s() for node in self.nodes)
-        offset = (await self._status(leader)).high_watermark
-        load = await self.load(connections, seconds, batch=False)
-        changes = (await self._status(leader)).high_watermark - offset
-        cpu_s = sum(node.cpu_s() for node in self.nodes) - cpu_s
-        return {"cpu": 1e6 * cpu_s / changes, "throughput": load.changes_per_s}
-
     async def _next_commit(self, nodes: list[Node]) -> float:
         """When, by the clock that stamps the daemons' logs, a change was committed through one of these."""
         probe = Probe(self)
@@ -178,15 +174,25 @@ def loss_waits(said: Iterator[tuple[float, dict[str, Any]]]) -> Iterator[tuple[f
             return
 
 
+SYSTEMS: dict[str, type[Cluster]] = {"kraftd": Side, "etcd": Etcd, "kafka": Kafka}
+
+
 async def main() -> None:
     orders = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
-    side = Side(Path(sys.argv[1]))
-    async with side.running():
+    cluster = SYSTEMS[sys.argv[2]](Path(sys.argv[1]))
+    async with cluster.running():
         while order := await orders.readline():
+            step = msgspec.json.decode(order, type=Step)
             async with asyncio.timeout(180):
-                say(await side.do(msgspec.json.decode(order, type=Step)))
+                if step.work is not None:
+                    say(msgspec.to_builtins(await load_round(cluster, step.work, counted=step.counted)))
+                elif step.name == "pause":
+                    cluster.pause()
+                    say({})
+                elif isinstance(cluster, Side):
+                    say(await cluster.do(step))
 
 
 def say(what: dict[str, Any]) -> None:
@@ -196,5 +202,8 @@ def say(what: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the nodes would outlive us
-    say({"kraftd": str(Path(kraftd.__file__).resolve().parent)})
-    asyncio.run(main())
+    say({"kraftd": str(Path(kraftd.__file__).resolve().parent), "interpreter": interpreter()})
+    try:
+        asyncio.run(main())
+    except NotThereError as error:
+        say({"missing": str(error)})

@@ -16,7 +16,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -28,14 +28,41 @@ VALUE_BYTES = 100
 BATCH_CHANGES = 100
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 RETRY_S = 0.002
+SETTLE_S = 0.5
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What one load run saw: committed changes, and the latencies of its requests."""
+    """What one load run saw: committed changes, the latencies of its requests, and what the client cost."""
 
+    changes: int
+    """All that were answered, those of the warm-up too; what the nodes spent is for these."""
     changes_per_s: float
     p50_ms: float
     p99_ms: float
+    max_ms: float
+    client_us: float
+    """CPU of the client a change, in microseconds."""
+
+
+class Work(msgspec.Struct, frozen=True):
+    """Which load: so many connections with one request in flight on each, from which client."""
+
+    connections: int
+    seconds: float
+    batch: bool = False
+    """`BATCH_CHANGES` changes to as many keys in each request, instead of one."""
+    client: str = "c"
+    """`c`: written in C (`load.c`, h2load), or `python`: `load.py` for every system."""
+
+    @property
+    def warm_up_s(self) -> float:
+        """How long it runs before it counts."""
+        return min(1.0, self.seconds / 2)
+
+    @property
+    def changes(self) -> int:
+        """In each request."""
+        return BATCH_CHANGES if self.batch else 1
 
 
 class NotThereError(Exception):
@@ -45,11 +72,15 @@ class NotThereError(Exception):
 class Node:
     """One process of a cluster; it can be killed, stopped, paused and started again on the same directory."""
 
-    def __init__(self, index: int, directory: Path, command: Sequence[str], port: int) -> None:
+    def __init__(
+        self, index: int, directory: Path, command: Sequence[str], port: int, page_port: int | None = None
+    ) -> None:
         self.index = index
         self.directory = directory
         self.command = list(command)
         self.port = port
+        self.page_port = page_port
+        """Where it serves `/metrics`, if it does."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -101,6 +132,8 @@ class Cluster:
     name: ClassVar[str]
     patience_s: ClassVar[float] = 1.0
     can_resign: ClassVar[bool] = True
+    counts: ClassVar[Mapping[str, str]] = {}
+    """Which counter on a node's page `/metrics` tells its `turns`, `messages` and `fsyncs`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -121,8 +154,12 @@ class Cluster:
         """The node that leads now, or None."""
         raise NotImplementedError
 
-    async def load(self, connections: int, seconds: float, *, batch: bool) -> Load:
-        """Write to the leader for a while, one request in flight on each connection."""
+    async def load(self, work: Work) -> Load:
+        """Write to the leader for a while, one request in flight on each connection.
+
+        Raises:
+            RuntimeError: A response was not the good one, or less was committed than answered.
+        """
         raise NotImplementedError
 
     async def resign(self, leader: Node) -> None:
@@ -157,6 +194,24 @@ class Cluster:
                         return found
                     await asyncio.sleep(0.05)
         raise RuntimeError(f"{self.name} has no leader after {limit_s} s {last}\n{self.nodes[0].tail()}")
+
+    def pause(self) -> None:
+        """Stop all nodes where they are."""
+        for node in self.nodes:
+            node.signal(signal.SIGSTOP)
+
+    async def wake(self) -> Node:
+        """Let them go on; their leader, once it has stayed the same for a moment.
+
+        Those that wake find that they have not heard of each other for long, and may elect again.
+        """
+        for node in self.nodes:
+            node.signal(signal.SIGCONT)
+        leader = None
+        while leader is not (found := await self.wait_leader()):
+            leader = found
+            await asyncio.sleep(SETTLE_S)
+        return found
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -256,7 +311,7 @@ class Controller(NamedTuple):
     port: int
 
 
-def write_configs(home: Path, name: str, more: str = "") -> Iterator[Controller]:
+def write_configs(home: Path, name: str) -> Iterator[Controller]:
     """Write the smallest configuration of each controller of a quorum, and make its directory."""
     ports = free_ports(NODES)
     voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, 1))
@@ -267,7 +322,7 @@ def write_configs(home: Path, name: str, more: str = "") -> Iterator[Controller]
         config.write_text(
             f"process.roles=controller\nnode.id={number}\ncontroller.quorum.voters={voters}\n"
             f"listeners=CONTROLLER://127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\n"
-            f"log.dirs={directory}/data\n{more}"
+            f"log.dirs={directory}/data\n"
         )
         yield Controller(number, directory, config, port)
 

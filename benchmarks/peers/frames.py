@@ -1,8 +1,8 @@
 """Writes over a length-prefixed protocol, for kraftd and for Kafka alike: both are driven by the same client.
 
-`Sockets` keeps one connection a node for single writes; `run_load` starts `load.py` in a process of its
-own. All requests carry one correlation id, so that a good response is always the same bytes, and comparing
-them is all that the client does with it: the client costs the same for every system that it drives.
+`Sockets` keeps one connection a node for single writes; `run_load` starts `load.c` or `load.py` in a process
+of its own. All requests carry one correlation id, so that a good response is always the same bytes, and
+comparing them is all that the client does with it: it costs the same for every system that it drives.
 """
 
 import asyncio
@@ -13,7 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from peers.cluster import Load, Node
+from peers.cluster import Load, Node, Work
+from peers.driver import drive
+from peers.driver import work as driver_work
 
 LOAD = Path(__file__).parents[1] / "load.py"
 
@@ -33,7 +35,7 @@ VALUES = 16
 """How many values a key takes in turn, so that no write repeats the last."""
 
 
-class Work(msgspec.Struct, frozen=True):
+class Order(msgspec.Struct, frozen=True):
     """What `load.py` reads from its standard input, as JSON."""
 
     port: int
@@ -44,6 +46,8 @@ class Work(msgspec.Struct, frozen=True):
     hello: bytes | None
     requests: list[bytes]
     good: bytes
+    path: str = ""
+    """If given, requests are bodies of gRPC calls of this method, and a good answer is like the first one."""
 
 
 class Sockets:
@@ -86,29 +90,52 @@ class Sockets:
 
 
 async def run_load(
-    node: Node,
+    port: int,
+    work: Work,
     *,
-    connections: int,
-    seconds: float,
-    changes: int,
     hello: bytes | None,
     requests: Sequence[bytes],
     good: bytes,
+    free: range = range(0),
 ) -> Load:
-    work = Work(
-        port=node.port,
-        connections=connections,
-        warm_up_s=min(1.0, seconds / 2),
-        seconds=seconds,
-        changes_per_request=changes,
+    """Drive the node with the wanted client; the bytes of a response in `free` may differ from `good`."""
+    if work.client == "c":
+        return await drive(
+            port,
+            work.connections,
+            work.seconds,
+            warm_up_s=work.warm_up_s,
+            changes=work.changes,
+            given=driver_work(hello, good, free, requests),
+        )
+    return await run_python(port, work, hello=hello, requests=requests, good=good)
+
+
+async def run_python(
+    port: int,
+    work: Work,
+    *,
+    hello: bytes | None,
+    requests: Sequence[bytes],
+    good: bytes,
+    path: str = "",
+) -> Load:
+    """Drive it with `load.py`."""
+    order = Order(
+        port=port,
+        connections=work.connections,
+        warm_up_s=work.warm_up_s,
+        seconds=work.seconds,
+        changes_per_request=work.changes,
         hello=hello,
         requests=list(requests),
         good=good,
+        path=path,
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(LOAD), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
-    output, _ = await process.communicate(msgspec.json.encode(work))
+    output, _ = await process.communicate(msgspec.json.encode(order))
     if process.returncode:
         raise RuntimeError(f"the load client ended with {process.returncode}")
     return msgspec.json.decode(output, type=Load)

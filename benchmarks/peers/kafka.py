@@ -9,18 +9,19 @@ import asyncio
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from peers.cluster import (
-    BATCH_CHANGES,
     CLUSTER_ID,
     VALUE_BYTES,
     Cluster,
     Load,
     Node,
     NotThereError,
+    Work,
     write_configs,
 )
 from peers.frames import CONFIG_NAMES, VALUES, Sockets, run_load
@@ -28,6 +29,7 @@ from peers.frames import CONFIG_NAMES, VALUES, Sockets, run_load
 HERE = Path(__file__).parents[1]
 JARS = HERE.parent / ".benchmarks" / "kafka-jars"
 INCREMENTAL_ALTER_CONFIGS, BROKER, SET = 44, 4, 0
+THROTTLE_TIME = range(8, 12)
 ERROR_AT = 16  # length, correlation id, throttle time and count come before the first error code
 RESOURCES = ("1", "2", "3", "")
 """A config needs a registered node to belong to: the three controllers, and the default of all."""
@@ -62,21 +64,13 @@ class Kafka(Cluster):
                 return node
         return None
 
-    async def load(self, connections: int, seconds: float, *, batch: bool) -> Load:
+    async def load(self, work: Work) -> Load:
         leader = await self.wait_leader()
-        requests = [alter_configs(value, batch=batch) for value in range(VALUES)]
+        requests = [alter_configs(value, batch=work.batch) for value in range(VALUES)]
         good = await self._sockets.exchange(leader, requests[0])
         if good[ERROR_AT : ERROR_AT + 2] != b"\0\0":
             raise RuntimeError(f"the load would be refused: {good!r}")
-        return await run_load(
-            leader,
-            connections=connections,
-            seconds=seconds,
-            changes=BATCH_CHANGES if batch else 1,
-            hello=None,
-            requests=requests,
-            good=good,
-        )
+        return await run_load(leader.port, work, hello=None, requests=requests, good=good, free=THROTTLE_TIME)
 
     async def rejoined(self, node: Node) -> None:
         """Wait for its port, and some seconds more for the JVM to warm up and the log to be fetched."""
@@ -108,7 +102,7 @@ def kafka_java(*, heap_mb: int) -> list[str]:
             )
     if not list(JARS.glob("kafka-shell-*.jar")):
         copy = f"mvn -q -B -f {HERE}/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory={JARS}"
-        if subprocess.run(copy.split(), check=False).returncode:
+        if subprocess.run(copy.split(), stdout=sys.stderr, check=False).returncode:
             shutil.rmtree(JARS, ignore_errors=True)
             raise NotThereError("kafka: its jars cannot be fetched from Maven Central")
     return [shutil.which("java") or "java", f"-Xmx{heap_mb}m", "-cp", f"{JARS}/*"]

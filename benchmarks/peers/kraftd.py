@@ -7,8 +7,9 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -24,7 +25,17 @@ from kraftd.protocol.messages import (
     ResignLeaderResponse,
 )
 from kraftd.protocol.msgpack_codec import MSGPACK
-from peers.cluster import BATCH_CHANGES, CLUSTER_ID, VALUE_BYTES, Cluster, Load, Node, write_configs
+from peers.cluster import (
+    CLUSTER_ID,
+    NODES,
+    VALUE_BYTES,
+    Cluster,
+    Load,
+    Node,
+    Work,
+    free_ports,
+    write_configs,
+)
 from peers.frames import CONFIG_NAMES, VALUES, Sockets, run_load
 
 KRAFTCTL = str(Path(sys.executable).with_name("kraftctl"))
@@ -38,6 +49,11 @@ class Kraftd(Cluster):
     """Three controllers; every key that is not needed is left at its default."""
 
     name = "kraftd"
+    counts: ClassVar[Mapping[str, str]] = {
+        "turns": "kraftd_loop_turns_total",
+        "messages": "kraftd_messages_sent_total",
+        "fsyncs": "kraftd_log_flushes_total",
+    }
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -46,13 +62,14 @@ class Kraftd(Cluster):
         self._describe = framed(DescribeNodeRequest())
 
     def prepare(self) -> None:
-        for number, directory, config, port in write_configs(
-            self.directory, self.name, "kraftd.http.listener=\n"
-        ):
-            form = [KRAFTCTL, "format", "-t", CLUSTER_ID, "-c", str(config)]
+        controllers = list(write_configs(self.directory, self.name))
+        for (number, directory, config, port), page in zip(controllers, free_ports(NODES), strict=True):
+            with config.open("a") as more:
+                more.write(f"kraftd.http.listener=127.0.0.1:{page}\n")
+            form = [sys.executable, "-m", "kraftd.cli.main", "format", "-t", CLUSTER_ID, "-c", str(config)]
             subprocess.run(form, check=True, capture_output=True)
             command = [sys.executable, "-m", "kraftd", "start", str(config)]
-            self.nodes.append(Node(number, directory, command, port))
+            self.nodes.append(Node(number, directory, command, port, page))
 
     async def write(self, node: Node) -> int | None:
         response = alterations(await self._sockets.exchange(node, self._request))
@@ -66,26 +83,18 @@ class Kraftd(Cluster):
                 return node
         return None
 
-    async def load(self, connections: int, seconds: float, *, batch: bool) -> Load:
+    async def load(self, work: Work) -> Load:
         leader = await self.wait_leader()
-        requests = [alter_configs(value, batch=batch) for value in range(VALUES)]
+        requests = [alter_configs(value, batch=work.batch) for value in range(VALUES)]
         good = await self._sockets.exchange(leader, requests[0])
         refused = [one.error_message for one in alterations(good).responses if one.error_code]
         if refused:
             raise RuntimeError(f"the load would be refused: {refused[0]}")
         before = (await self._status(leader)).high_watermark
         began = time.perf_counter()
-        load = await run_load(
-            leader,
-            connections=connections,
-            seconds=seconds,
-            changes=BATCH_CHANGES if batch else 1,
-            hello=HELLO,
-            requests=requests,
-            good=good,
-        )
+        load = await run_load(leader.port, work, hello=HELLO, requests=requests, good=good)
         committed = (await self._status(leader)).high_watermark - before
-        if committed < load.changes_per_s * seconds:
+        if committed < load.changes:
             took_s = time.perf_counter() - began
             raise RuntimeError(f"{committed} records committed in {took_s:.1f} s, fewer than were answered")
         return load

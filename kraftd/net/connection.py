@@ -41,13 +41,15 @@ _JOIN_BELOW_BYTES = 256 * 1024
 
 
 class Outbox:
-    """The connections that must write at the end of this turn, and the tally of those that were closed.
+    """The connections that must write at the end of this turn, the tally of those that were closed, and how
+    many messages were written.
 
     `wake` is called for the first of them; it must schedule a call of `flush` in this turn.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self.tally = Tally()
+        self.messages_sent = 0
         self._dirty: list[FrameConnection] = []
         self._wake = wake
 
@@ -117,6 +119,7 @@ class FrameConnection(asyncio.BaseProtocol):
             return
         if not self._out:
             self._outbox.add(self)
+        self._outbox.messages_sent += 1
         self._out += buffers
 
     def flush(self) -> None:

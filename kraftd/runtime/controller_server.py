@@ -292,6 +292,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             server=self.server,
             metrics=self.metrics,
             events=self.events,
+            driver=self.driver,
         )
 
     def _add_routes(self) -> None:

@@ -26,6 +26,7 @@ from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponseP
 from kraftd.raft import ROLES, PeerStatus, QuorumStatus, RaftNode
 from kraftd.runtime.applier import Applier
 from kraftd.runtime.controller_metrics import controller_readings, controller_samples, election_readings
+from kraftd.runtime.driver import Driver
 from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.health_checks import HealthInput
 from kraftd.runtime.idle_ratio import IdleRatio
@@ -68,6 +69,7 @@ class NodeStatus:
         server: Server,
         metrics: RaftMetrics,
         events: EventStatus,
+        driver: Driver,
     ) -> None:
         self._info = info
         self._raft_node = raft_node
@@ -80,6 +82,7 @@ class NodeStatus:
         self._server = server
         self._metrics = metrics
         self._events = events
+        self._driver = driver
         self._idle_ratio = IdleRatio(*_loop_times_ms())
 
     def describe(self, now: Now) -> DescribeNodeResponse:
@@ -323,6 +326,15 @@ class NodeStatus:
             is_counter=True,
         )
         yield Sample("kraftd_log_flush_max_milliseconds", "The longest of them.", metrics.flush_max_ms)
+        yield Sample(
+            "kraftd_loop_turns", "Turns of the raft node's loop.", self._driver.turns, is_counter=True
+        )
+        yield Sample(
+            "kraftd_messages_sent",
+            "Requests and responses written to connections, over all protocols of the listener.",
+            self._server.outbox.messages_sent,
+            is_counter=True,
+        )
         for name, count in self._connections().items():
             yield Sample("kraftd_connections", "Connections that others opened.", count, {"class": name})
         for reason, count in msgspec.structs.asdict(self._server.tally).items():

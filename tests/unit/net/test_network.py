@@ -241,6 +241,21 @@ async def test_members_meet_and_responses_may_come_in_any_order() -> None:
         assert one.peer_connections.statistics()[2][1]
 
 
+async def test_every_message_that_is_written_is_counted_once() -> None:
+    one, two = Node(1), Node(2)
+    async with running(one, two):
+        one.peer_connections.learn(2, Endpoint("localhost", two.port))
+        one.ask(2, 10, DescribeNodeRequest())
+        await two.until(lambda: len(two.requests) == 1)
+        before = one.outbox.messages_sent, two.outbox.messages_sent
+        for correlation_id in (11, 12, 13):
+            one.ask(2, correlation_id, DescribeNodeRequest())
+        await two.until(lambda: len(two.requests) == 4)
+        for connection, request in two.requests[:2]:
+            connection.reply(request.api_version, request.correlation_id, DescribeNodeResponse(node_id=2))
+        assert (one.outbox.messages_sent - before[0], two.outbox.messages_sent - before[1]) == (3, 2)
+
+
 async def test_a_request_comes_from_the_session_of_its_connection() -> None:
     one, two = Node(1), Node(2)
     two.server.listener = "CONTROLLER"

@@ -55,6 +55,7 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         sessions=BrokerSessions(9_000),
         deletions=DeletionTracker(9_000, lambda _entry, _state: None),
         tally=Tally(idle=3),
+        outbox=SimpleNamespace(messages_sent=42),
     )
     metrics = RaftMetrics(lone.now_ms)
     facts = NodeInfo(1, "lone", key_of(1).directory_id, 2_000, Now(0, 0))
@@ -72,6 +73,7 @@ def status_of(lone: Lone) -> tuple[NodeStatus, RaftMetrics]:
         server=parts,
         metrics=metrics,
         events=SimpleNamespace(readings=lambda _now: {}, samples=lambda _now: ()),
+        driver=SimpleNamespace(turns=41),
     )
     return status, metrics
 
@@ -207,6 +209,14 @@ def test_where_the_log_begins_and_what_was_cleaned_is_on_the_page_under_kafkas_n
     assert (start.value, start.labels) == (0, {"topic": "__cluster_metadata", "partition": "0"})
     assert samples["kafka_server_metadataloader_handleloadsnapshotcount"].value == 3
     for name, value in (("kraftd_log_cleanings", 2), ("kraftd_log_cleaned_bytes", 700)):
+        assert (samples[name].value, samples[name].is_counter) == (value, True)
+
+
+def test_turns_of_the_loop_and_messages_are_counters() -> None:
+    lone = Lone()
+    status, _ = status_of(lone)
+    samples = {sample.name: sample for sample in status.samples(lone.now)}
+    for name, value in (("kraftd_loop_turns", 41), ("kraftd_messages_sent", 42)):
         assert (samples[name].value, samples[name].is_counter) == (value, True)
 
 
