@@ -32,7 +32,10 @@ _DATA: Final[Mapping[int, str]] = {
 }
 _SET_ASIDE: Final = "in -stray if it was there: look"
 _DOWN_UNHEARD: Final = "perhaps there, until the broker is back"
-"""Where the data is, by state, in the words of a table."""
+"""Where the data is, by state, in words."""
+
+UNCERTAIN: Final = frozenset((_SET_ASIDE, _DOWN_UNHEARD))
+"""The words for data of which nobody knows whether it is there."""
 
 
 def list_deletions(bootstrap: Sequence[Endpoint], timeout_ms: int, *, is_all: bool) -> Row:
