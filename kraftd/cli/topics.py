@@ -31,7 +31,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from kraftd.cli import topic_changes
-from kraftd.cli.deletion_pages import UNCERTAIN, list_deletions
+from kraftd.cli.deletion_pages import UNCERTAIN, list_deletions, short_state
 from kraftd.cli.failures import RefusedError, UsageError
 from kraftd.cli.options import (
     BootstrapOption,
@@ -259,7 +259,7 @@ def _some_ids(ids: Sequence[int]) -> str:
 
 def _deletion_state(row: Mapping[str, Any]) -> str:
     """The part of Kafka's name that differs, with a question mark where it is open whether data is there."""
-    short = row["state"].removeprefix("ReplicaDeletion").removesuffix("Replica")
+    short = short_state(row["state"]).removeprefix("Deletion")
     return f"{short}?" if row["data"] in UNCERTAIN else short
 
 

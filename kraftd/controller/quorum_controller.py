@@ -456,7 +456,8 @@ class QuorumController:
         self, operation: SessionReadOperation[Any], request: Any, now: Now, version: int, client: Client
     ) -> Decision:
         def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
-            leaving = frozenset() if self._active is None else self._active.plans.leaving
+            active = self._active
+            leaving = frozenset() if active is None else active.plans.leaving
             context = ReadContext(
                 image,
                 applied_offset,
@@ -466,6 +467,7 @@ class QuorumController:
                 leaving,
                 client,
                 self.deletions,
+                None if active is None else active.uncommitted.image,
             )
             return operation.read(context, asked)
 

@@ -8,6 +8,7 @@ _CLI = "tests/unit/cli/test_topics.py"
 _PACKED = "tests/unit/metadata/test_packed.py"
 _LISTING = "kraftd.controller.topics.listing"
 _CONDITIONS = "tests/unit/controller/test_partition_conditions.py"
+_STATES = "tests/unit/controller/test_explained_states.py"
 _IN_CONDITION = "kraftd.controller.partitions.conditions"
 _EXPLAINING = "kraftd.controller.partitions.explaining"
 _BUILDER = "kraftd.metadata.parts.topics.builder:TopicsBuilder"
@@ -100,6 +101,50 @@ LISTINGS = (
             "elected = elect(ElectionKind.UNCLEAN, self._now._replace",
         ),
         where=(f"{_CONDITIONS}::test_what_brings_a_partition_back_is_what_its_election_would_do",),
+    ),
+    mutant(
+        "explains-the-deletions-of-a-topic-of-the-same-name",
+        "KIP-516",
+        "A topic that was made anew is told with the replicas of the one that was deleted.",
+        "tests",
+        (
+            f"{_EXPLAINING}:_explained",
+            "one.topic_id == topic_id and index in one.partitions",
+            "index in one.partitions",
+        ),
+        where=(f"{_STATES}::test_a_topic_that_was_made_anew_has_nothing_of_the_old_one",),
+    ),
+    mutant(
+        "explains-a-replica-that-is-back-as-deleted",
+        "KIP-455",
+        "A broker that holds a replica again is told with the deletion of the one before.",
+        "tests",
+        (
+            f"{_EXPLAINING}:_explained",
+            "if one.removed.broker_id not in partition.replicas",
+            "if one.removed.broker_id >= 0",
+        ),
+        where=(f"{_STATES}::test_of_each_broker_the_newest_removal_is_told",),
+    ),
+    mutant(
+        "explains-the-oldest-removal",
+        "KIP-455",
+        "A replica that was moved to and fro is told with how its first removal ended.",
+        "tests",
+        (
+            f"{_EXPLAINING}:_removed",
+            "newest.pop(entry.removed.broker_id, None)",
+            "if entry.removed.broker_id in newest:\n                continue",
+        ),
+        where=(f"{_STATES}::test_of_each_broker_the_newest_removal_is_told",),
+    ),
+    mutant(
+        "explains-what-is-decided-as-missing",
+        "KRaft",
+        "A partition that is decided and not committed is told not to exist.",
+        "tests",
+        (f"{_EXPLAINING}:_absent", "context.newest[TOPICS].id_of(name)", "context.image[TOPICS].id_of('')"),
+        where=(f"{_STATES}::test_what_is_decided_and_not_committed_is_new",),
     ),
     mutant(
         "a-session-of-another-start",
