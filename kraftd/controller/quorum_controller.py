@@ -224,8 +224,9 @@ class QuorumController:
 
     def partition_states(self) -> Mapping[PartitionState, int]:
         """How many partitions are in each of Kafka's states; New ones on the active controller alone."""
-        newest = None if self._active is None else self._active.uncommitted.image
-        return counts_in(self._image, newest)
+        return counts_in(
+            self._image, 0 if self._active is None else self._active.uncommitted.new_partition_count
+        )
 
     @property
     def alarms(self) -> Sequence[str]:

@@ -8,6 +8,8 @@ _CLI = "tests/unit/cli/test_topics.py"
 _PACKED = "tests/unit/metadata/test_packed.py"
 _LISTING = "kraftd.controller.topics.listing"
 _CONDITIONS = "tests/unit/controller/test_partition_conditions.py"
+_NEW = "tests/unit/controller/test_uncommitted_partitions.py"
+_UNCOMMITTED = "kraftd.controller.uncommitted_partitions:UncommittedPartitions"
 _STATES = "tests/unit/controller/test_explained_states.py"
 _IN_CONDITION = "kraftd.controller.partitions.conditions"
 _EXPLAINING = "kraftd.controller.partitions.explaining"
@@ -145,6 +147,46 @@ LISTINGS = (
         "tests",
         (f"{_EXPLAINING}:_absent", "context.newest[TOPICS].id_of(name)", "context.image[TOPICS].id_of('')"),
         where=(f"{_STATES}::test_what_is_decided_and_not_committed_is_new",),
+    ),
+    mutant(
+        "a-new-topic-that-is-deleted-stays-new",
+        "KIP-143",
+        "Partitions that were decided and deleted before their commit are counted as New for good.",
+        "tests",
+        (f"{_UNCOMMITTED}.add", "self.count -= self._of_topic.pop(value[_REMOVED_AT], 0)", "pass"),
+        where=(f"{_NEW}::test_a_topic_that_goes_before_it_is_committed_was_never_there",),
+    ),
+    mutant(
+        "what-is-committed-stays-new",
+        "KIP-143",
+        "Committed partitions are counted as New until the leadership ends.",
+        "tests",
+        (f"{_UNCOMMITTED}.commit", "self.count -= left > 0", "pass"),
+        where=(f"{_NEW}::test_the_count_is_that_of_the_two_images",),
+    ),
+    mutant(
+        "what-is-refused-stays-new",
+        "KIP-143",
+        "Partitions whose records the log refused are counted twice.",
+        "tests",
+        (
+            "kraftd.controller.uncommitted_writes:UncommittedWrites._rebuild",
+            "self._new_partitions.clear()",
+            "pass",
+        ),
+        where=(f"{_NEW}::test_what_is_refused_is_not_new",),
+    ),
+    mutant(
+        "new-partitions-are-counted-when-asked",
+        "D-35",
+        "Each DescribeEvents looks at every write that waits, in the loop that decides.",
+        "tests",
+        (
+            "kraftd.controller.uncommitted_writes:UncommittedWrites.new_partition_count",
+            "return self._new_partitions.count",
+            "return self._new_partitions.count + sum(0 * len(each.records) for each, _ in self._pending)",
+        ),
+        where=(f"{_NEW}::test_to_count_costs_the_same_whatever_waits",),
     ),
     mutant(
         "a-session-of-another-start",
