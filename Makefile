@@ -32,10 +32,13 @@ $(STAMP): requirements/build.lock requirements/dev.lock pyproject.toml
 	  { echo "kraftd needs Python 3.11 or newer; name one: make setup PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "$(PYTHON) has no venv module; on Debian: apt-get install python3-venv"; exit 1; }
-	@echo "setup: $(VENV) from requirements/*.lock (the first time takes some minutes: Spark is 400 MB)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || \
+	  { echo "setup 1/4: $(VENV), an environment of $(PYTHON)"; $(PYTHON) -m venv $(VENV); }
+	@echo "setup 2/4: the build tools, from requirements/build.lock"
 	@$(PIP) install --require-hashes -r requirements/build.lock
+	@echo "setup 3/4: all packages, from requirements/dev.lock; the first time some minutes, as Spark is 400 MB"
 	@$(PIP) install --require-hashes --no-build-isolation -r requirements/dev.lock
+	@echo "setup 4/4: kraftd itself, from this directory"
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@
 

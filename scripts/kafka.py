@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,10 @@ CONTROLLERS = (1, 2, 3)
 TOOLS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -89,10 +94,8 @@ def up(brokers: int) -> int:
         for name, process in running:
             wait_started(name, process)
         print(f"three controllers at {_controllers()}; logs and data in {HOME.relative_to(ROOT)}")
-        print(
-            f"{brokers} Kafka {RELEASE} broker{'s' * (brokers > 1)}: --bootstrap-server 127.0.0.1:9092",
-            flush=True,
-        )
+        print(f"{brokers} Kafka {RELEASE} broker{'s' * (brokers > 1)}: --bootstrap-server 127.0.0.1:9092")
+        print(tools_text(), flush=True)
         while all(process.poll() is None for _, process in running):
             time.sleep(0.5)
         raise NotThereError(f"a process ended; the reason is in {HOME.relative_to(ROOT)}/*.log")
@@ -100,6 +103,14 @@ def up(brokers: int) -> int:
         for _, process in reversed(running):
             process.terminate()
             process.wait()
+
+
+def tools_text() -> str:
+    """How Kafka's own tools are run here, and which there are."""
+    names = textwrap.wrap(", ".join(TOOLS), 76, break_on_hyphens=False)
+    return "\n  ".join(
+        ["Kafka's tools: .venv/bin/python scripts/kafka.py TOOL …, of which there are", *names]
+    )
 
 
 def java(heap_mb: int, logging: str) -> list[str | Path]:

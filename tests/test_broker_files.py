@@ -3,6 +3,7 @@
 The brokers themselves run in tests/brokers; the containers are run by hand (docs/brokers.md).
 """
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 
 from kraftd.runtime.config import load_config, parse_config
 from kraftd.types import Endpoint
+from scripts import kafka
 
 ROOT = Path(__file__).parents[1]
 CONTROLLERS = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
@@ -19,6 +21,23 @@ COMPOSE = yaml.safe_load((ROOT / "docker-compose.kafka.yml").read_text(encoding=
 ENVIRONMENTS = {name: service["environment"] for name, service in COMPOSE["services"].items()}
 LOCAL = load_config(ROOT / "config" / "local-1.properties", {})
 IN_CONTAINERS = load_config(ROOT / "config" / "compose-1.properties", {})
+
+
+@pytest.mark.parametrize("name", kafka.TOOLS)
+def test_each_tool_of_kafkas_is_in_its_jars(name: str) -> None:
+    if not kafka.JARS.is_dir():
+        pytest.skip("Kafka's jars are not here; make kafka fetches them")
+    path = f"{kafka.TOOLS[name].replace('.', '/')}.class"
+    found = [jar.name for jar in kafka.JARS.glob("kafka*.jar") if path in zipfile.ZipFile(jar).namelist()]
+    assert len(found) == 1
+
+
+def test_the_tools_are_told_whole_in_80_columns() -> None:
+    text = kafka.tools_text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert {*kafka.TOOLS} <= {*text.replace(",", " ").split()}
+    for name in ("acls", "delegation-tokens", "reassign-partitions", "leader-election"):
+        assert f"kafka-{name}" in kafka.TOOLS
 
 
 def properties(number: int) -> dict[str, str]:

@@ -328,6 +328,15 @@ def test_every_make_target_is_explained_and_phony() -> None:
     assert {name for name in targets - explained if not name.startswith("check-")} == set()
 
 
+def test_setup_says_what_it_does_before_each_long_step() -> None:
+    told = ""
+    for line in text(Path("Makefile")).replace("\\\n", "").splitlines():
+        if re.search(r"\$\(PIP\) install|-m venv ", line):
+            assert "echo" in f"{told}{line}", line
+        told = line
+    assert len(re.findall(r'"setup [1-4]/4: [^"]+"', text(Path("Makefile")))) == 4
+
+
 def test_the_changelog_knows_the_version() -> None:
     version = tomllib.loads(text(Path("pyproject.toml")))["project"]["version"]
     assert re.search(rf"^## {re.escape(version)}\b", text(Path("CHANGELOG.md")), re.MULTILINE)

@@ -16,12 +16,12 @@ Row: TypeAlias = dict[str, Any]
 
 _UNKNOWN: Final = "unknown"
 
-_REASONS: Final[Mapping[int, str]] = {
+REASONS: Final[Mapping[int, str]] = {
     RemovalReason.TOPIC_DELETED: "topic deleted",
     RemovalReason.REASSIGNED: "reassigned",
 }
 
-_STATES: Final[Mapping[int, str]] = {state: state.label for state in ReplicaState}
+STATES: Final[Mapping[int, str]] = {state: state.label for state in ReplicaState}
 
 _DATA: Final[Mapping[int, str]] = {
     ReplicaState.NON_EXISTENT: "gone",
@@ -32,7 +32,10 @@ _DATA: Final[Mapping[int, str]] = {
 }
 _SET_ASIDE: Final = "in -stray if it was there: look"
 _DOWN_UNHEARD: Final = "perhaps there, until the broker is back"
-"""Where the data is, by state, in the words of a table."""
+"""Where the data is, by state, in words."""
+
+UNCERTAIN: Final = frozenset((_SET_ASIDE, _DOWN_UNHEARD))
+"""The words for data of which nobody knows whether it is there."""
 
 
 def list_deletions(bootstrap: Sequence[Endpoint], timeout_ms: int, *, is_all: bool) -> Row:
@@ -64,9 +67,9 @@ def _row(removal: ListDeletionsResponseRemoval) -> Row:
         "partitions": list(removal.partitions),
         "broker_id": removal.broker_id,
         "offset": removal.offset,
-        "reason": _REASONS.get(removal.reason, _UNKNOWN),
-        "state": _STATES.get(removal.state, _UNKNOWN),
-        "data": _data_text(removal),
+        "reason": REASONS.get(removal.reason, _UNKNOWN),
+        "state": STATES.get(removal.state, _UNKNOWN),
+        "data": data_text(removal.state, is_set_aside=removal.is_set_aside, is_heard=removal.is_heard),
         "set_aside": removal.is_set_aside,
         "heard": removal.is_heard,
         "removed_ms": removal.removed_ms,
@@ -74,9 +77,15 @@ def _row(removal: ListDeletionsResponseRemoval) -> Row:
     }
 
 
-def _data_text(removal: ListDeletionsResponseRemoval) -> str:
-    if removal.is_set_aside:
+def short_state(state: str) -> str:
+    """Kafka's name of a replica's state without the word that all have: `Online`, `DeletionStarted`."""
+    return state.removeprefix("Replica").removesuffix("Replica")
+
+
+def data_text(state: int, *, is_set_aside: bool, is_heard: bool) -> str:
+    """Where the data is of a replica that was taken away."""
+    if is_set_aside:
         return _SET_ASIDE
-    if removal.state == ReplicaState.DELETION_INELIGIBLE and not removal.is_heard:
+    if state == ReplicaState.DELETION_INELIGIBLE and not is_heard:
         return _DOWN_UNHEARD
-    return _DATA.get(removal.state, _UNKNOWN)
+    return _DATA.get(state, _UNKNOWN)

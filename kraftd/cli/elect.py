@@ -6,14 +6,19 @@ many it has. Each partition has an outcome of its own, and is told whatever beca
 that may have been held are not repeated: the command ends with 5.
 
 Exit code: 0 if every partition has the leader that was asked for, elected now or before; 4 if one has not.
+With `--preferred --all` nobody asked for a partition by name: where the preferred replica cannot lead now,
+mostly as its broker is down, that is told and is no failure.
 
 Schema: a list of topic, partition, outcome (elected, not needed, not elected), error (Kafka's name and
     number; null if elected), why (text; null if elected, or where the node does not tell). With `--all`, the
     partitions that needed an election.
 
 Follows: Kafka's ElectLeaders; `kafka-leader-election`, where a topic always comes with a partition.
+Differs: with `--all-topic-partitions` that ends with 1 while any broker is down. A job that gives leaders
+back every night would call every night a failure, until nobody reads its mail any more.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -32,7 +37,7 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.outcomes import NOT_NOW, Row, unknown_outcome
-from kraftd.cli.output import columns, emit
+from kraftd.cli.output import columns, emit, note, terminal_columns, wrapped
 from kraftd.cli.topic_pages import describe_topics
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
@@ -51,6 +56,9 @@ _PREFERRED, _UNCLEAN = 0, 1
 _ELECTED, _NOT_NEEDED, _NOT_ELECTED = "elected", "not needed", "not elected"
 _OUTCOMES: Mapping[int, str] = {ErrorCode.NONE: _ELECTED, ErrorCode.ELECTION_NOT_NEEDED: _NOT_NEEDED}
 """By the error of a partition; any other is that none was elected."""
+
+_CANNOT_NOW = error_name(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+_NO_ERROR = ""
 
 _HINTS: Mapping[int, str] = {
     ErrorCode.POLICY_VIOLATION: "more partitions need it than one request may change; elect topic by topic"
@@ -106,7 +114,7 @@ def elect(
     emit(
         rows, output_of(context, output), elect_table, done=f"{elected} leaders were elected" * bool(elected)
     )
-    _check(rows)
+    _check(rows, _CANNOT_NOW if preferred and of_all else _NO_ERROR)
 
 
 def elect_leaders(
@@ -176,13 +184,20 @@ def _row(topic: str, result: ElectLeadersResponsePartitionResult) -> Row:
     }
 
 
-def _check(rows: Sequence[Row]) -> None:
+def _check(rows: Sequence[Row], excused: str) -> None:
     """End as the partitions demand that have not the leader that was asked for. The rows tell why.
+
+    Args:
+        rows: Every partition.
+        excused: The error that is no failure, and is told.
 
     Raises:
         RefusedError: There are such.
     """
-    failed = [row for row in rows if row["outcome"] == _NOT_ELECTED]
+    failed = [row for row in rows if row["outcome"] == _NOT_ELECTED and row["error"] != excused]
+    waiting = sum(row["error"] == excused for row in rows)
+    if waiting:
+        note(f"{waiting} not elected, as their preferred replicas cannot lead now; see brokers list")
     if not failed:
         return
     first = failed[0]
@@ -192,10 +207,12 @@ def _check(rows: Sequence[Row]) -> None:
 
 
 def elect_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One row a partition."""
+    """One row a partition, then what the errors mean, each once."""
     if not rows:
         return "no partition needs it"
-    cells = [
-        (row["topic"], row["partition"], row["outcome"], row["why"] or row["error"] or "-") for row in rows
-    ]
-    return columns(("Topic", "Partition", "Outcome", "Why"), cells)
+    cells = [(row["topic"], row["partition"], row["outcome"], row["error"] or "-") for row in rows]
+    meanings = dict.fromkeys(f"{row['error']}: {row['why']}" for row in rows if row["error"] and row["why"])
+    width = terminal_columns(sys.stdout)
+    told = [wrapped(line, "  ", width) for line in meanings]
+    table = columns(("Topic", "Partition", "Outcome", "Error"), cells)
+    return "\n".join([table, *([""] if told else []), *told])

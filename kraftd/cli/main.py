@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kraftd.cli.failures import CommandError, ExitCode
+from kraftd.cli.help_text import make_plain, write_sections
 from kraftd.cli.options import BOOTSTRAP_VARIABLE, GlobalOptions, OutputOption
 from kraftd.cli.output import Format, write
 from kraftd.cli.streams import LostOutputError, ending, take_over
@@ -77,8 +78,15 @@ class LazyGroup(TyperGroup):
         group = typer.main.get_group(importlib.import_module(COMMANDS[cmd_name]).app)
         command: Any = group.commands.get(cmd_name, group)
         command.name = cmd_name
-        command.rich_help_panel = "Directories and logs" if cmd_name in _OFFLINE else "A running quorum"
+        make_plain(command)
         return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """What is about a running quorum, then what is about files on a disk."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        running = [one for one in commands if one[0] not in _OFFLINE]
+        offline = [one for one in commands if one[0] in _OFFLINE]
+        write_sections((("A running quorum", running), ("Directories and logs", offline)), formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As the parser does, with a suggestion drawn from all commands."""
@@ -96,6 +104,7 @@ def _version(wanted: bool) -> None:
 
 app = typer.Typer(
     cls=LazyGroup,
+    rich_markup_mode=None,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 ok, 1 error, 2 cannot connect, 4 the node said no, 5 cluster not healthy (health: "
@@ -124,7 +133,7 @@ def kraftctl(
     """Look after a kraftd quorum: its nodes, its log, and the files it leaves on disk."""
     context.obj = GlobalOptions(output or Format.TABLE, bootstrap or "")
     if context.invoked_subcommand is None:
-        context.get_help()  # prints it
+        write(context.get_help())
         raise typer.Exit(ExitCode.USAGE)
 
 
@@ -143,7 +152,7 @@ def run(arguments: Sequence[str]) -> int:
     except LostOutputError:
         return ExitCode.ERROR
     except typer.TyperException as error:
-        return _usage(error)
+        return _usage(error, arguments)
     except typer.Abort:
         return ExitCode.INTERRUPTED
     except CommandError as error:
@@ -157,9 +166,12 @@ def run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else ExitCode.OK
 
 
-def _usage(error: typer.TyperException) -> int:
+def _usage(error: typer.TyperException, arguments: Sequence[str]) -> int:
     text = error.format_message().rstrip(".")
     option = getattr(error, "option_name", "")
+    if option.removeprefix("-").isdigit():  # the parser takes -12 for an option -1
+        word = next((word for word in arguments if word.startswith(option)), option)
+        text = f"{word} is negative, and no id or number here is"
     if option in _FORMAT_FLAGS:
         text += f"; write -o {option.removeprefix('--')}"
     context = getattr(error, "ctx", None)

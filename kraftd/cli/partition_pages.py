@@ -10,14 +10,18 @@ from typing import Any, Final, TypeAlias
 
 from kraftd.cli.active_controller import ask_kraftd
 from kraftd.cli.client import Connection, raise_for
+from kraftd.cli.deletion_pages import REASONS, STATES, data_text
 from kraftd.cli.failures import RefusedError
 from kraftd.cli.pages import REQUEST_TIMEOUT_MS, Listing, ask_pages, is_later_cursor
 from kraftd.errors import ErrorCode
 from kraftd.metadata.partition_conditions import BrokerState, DirectoryState, LeadsThen, PartitionCondition
+from kraftd.metadata.partition_states import PartitionState
+from kraftd.metadata.replica_states import ReplicaState
 from kraftd.metadata.views import ids_text
 from kraftd.protocol.messages import (
     ExplainPartitionRequest,
     ExplainPartitionResponse,
+    ExplainPartitionResponseRemoval,
     ExplainPartitionResponseReplica,
     ListPartitionsRequest,
     ListPartitionsRequestCursor,
@@ -60,6 +64,12 @@ PRICES: Final[Mapping[int, str]] = MappingProxyType(
             "any more, and leads at most as the last known leader, which may lack records"
         ),
         LeadsThen.MAY_LACK_RECORDS: "and may lack records that were acknowledged",
+    }
+)
+_ABSENT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        PartitionState.NON_EXISTENT: "there is no such partition any more: nothing brings it back",
+        PartitionState.NEW: "it is decided, and committed once a majority of the controllers has it",
     }
 )
 _UNKNOWN: Final = "unknown"
@@ -139,7 +149,7 @@ def _explained(topic: str, partition: int, response: ExplainPartitionResponse) -
         "topic": topic,
         "topic_id": uuid_text(response.topic_id),
         "partition": partition,
-        "state": "offline" if response.leader_id == NO_NODE else "online",
+        "state": response.state,
         "leader": response.leader_id,
         "leader_epoch": response.leader_epoch,
         "partition_epoch": response.partition_epoch,
@@ -149,6 +159,7 @@ def _explained(topic: str, partition: int, response: ExplainPartitionResponse) -
         "leader_recovering": response.is_leader_recovering,
         "unclean_leader": response.unclean_leader_id,
         "replicas": [_replica(one) for one in response.replicas],
+        "removed": [_removal(one) for one in response.removals],
         "findings": findings(topic, partition, response),
     }
 
@@ -156,6 +167,7 @@ def _explained(topic: str, partition: int, response: ExplainPartitionResponse) -
 def _replica(replica: ExplainPartitionResponseReplica) -> Row:
     return {
         "broker_id": replica.broker_id,
+        "state": STATES.get(replica.state, _UNKNOWN),
         "broker": BROKER_STATES.get(replica.broker_state, _UNKNOWN),
         "directory": DIRECTORY_STATES.get(replica.directory_state, _UNKNOWN),
         "directory_id": uuid_text(replica.directory),
@@ -167,10 +179,37 @@ def _replica(replica: ExplainPartitionResponseReplica) -> Row:
     }
 
 
+def _removal(removal: ExplainPartitionResponseRemoval) -> Row:
+    return {
+        "broker_id": removal.broker_id,
+        "state": STATES.get(removal.state, _UNKNOWN),
+        "broker": BROKER_STATES.get(removal.broker_state, _UNKNOWN),
+        "offset": removal.offset,
+        "reason": REASONS.get(removal.reason, _UNKNOWN),
+        "data": data_text(removal.state, is_set_aside=removal.is_set_aside, is_heard=removal.is_heard),
+        "set_aside": removal.is_set_aside,
+        "heard": removal.is_heard,
+    }
+
+
 def findings(topic: str, partition: int, response: ExplainPartitionResponse) -> list[str]:
     """What is wrong with a partition and what mends it, in sentences; none if all is well."""
-    if response.leader_id == NO_NODE:
-        return _offline(topic, partition, response)
+    told = [_ABSENT[response.state]] if response.state in _ABSENT else []
+    if response.state == PartitionState.OFFLINE:
+        told += _offline(topic, partition, response)
+    elif response.state == PartitionState.ONLINE:
+        told += _online(response)
+    for one in map(_removal, response.removals):
+        if one["state"] != ReplicaState.NON_EXISTENT.label:
+            told.append(
+                f"the replica on broker {one['broker_id']} was taken away ({one['reason']}); its data is "
+                f"{one['data']}"
+            )
+    return told
+
+
+def _online(response: ExplainPartitionResponse) -> list[str]:
+    """Why a partition that is led is not as it should be."""
     told = []
     if response.is_leader_recovering:
         told.append(

@@ -6,10 +6,12 @@ changes nothing.
 
 Schema of `list`: a list of topic, topic_id, partition, leader (-1 none), replicas, isr, elr, min_isr (what
     acks=all needs), adding_replicas, removing_replicas, left_alone (for `brokers can-stop`; else false).
-Schema of `explain`: topic, topic_id, partition, state (online, offline), leader (-1 none), leader_epoch,
-    partition_epoch, isr, min_isr, unclean_election_allowed, leader_recovering, unclean_leader (-1 none),
-    replicas (a list of broker_id, broker, directory, directory_id, in_sync, eligible, adding, removing,
-    leads), findings (sentences).
+Schema of `explain`: topic, topic_id, partition, state (NonExistent, New, Online, Offline), leader (-1 none),
+    leader_epoch, partition_epoch, isr, min_isr, unclean_election_allowed, leader_recovering, unclean_leader
+    (-1 none), replicas (a list of broker_id, state (Kafka's name), broker, directory, directory_id, in_sync,
+    eligible, adding, removing, leads), removed (replicas that were taken away: a list of broker_id, state,
+    broker, offset, reason, data, set_aside, heard, as in `topics deletions`), findings (sentences). Of a
+    partition that is not there, only state, removed and findings say something.
 
 Follows: the options of `kafka-topics --describe`, which needs a broker.
 """
@@ -20,6 +22,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from kraftd.cli.deletion_pages import short_state
 from kraftd.cli.failures import UsageError
 from kraftd.cli.options import (
     PARTITION_MAX,
@@ -33,6 +36,7 @@ from kraftd.cli.options import (
 from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels, terminal_columns, wrapped
 from kraftd.cli.partition_pages import explain_partition, list_partitions, moves_text
 from kraftd.metadata.partition_conditions import PartitionCondition
+from kraftd.metadata.partition_states import PartitionState
 from kraftd.metadata.views import ids_text
 
 app = typer.Typer(help="List partitions in trouble, and explain one.")
@@ -97,7 +101,7 @@ def explain_command(
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Explain a partition: its replicas, what keeps it from being led or in sync, and what mends it."""
+    """Explain a partition: state of each replica, what keeps it from leading or in sync, what mends it."""
     topic, index = _parse_partition(partition)
     row = explain_partition(bootstrap_of(context, bootstrap), topic, index, timeout_ms)
     emit(row, output_of(context, output), explain_table)
@@ -133,27 +137,41 @@ def list_table(rows: Sequence[Row]) -> str:
 
 def explain_table(row: Row) -> str:
     """The partition's labels, one row a replica, and a line for each finding."""
-    pairs = [
-        ("Partition", f"{row['topic']}-{row['partition']}"),
-        ("State", row["state"]),
-        ("Leader", id_text(row["leader"], "none")),
-        ("LeaderEpoch", row["leader_epoch"]),
-        ("Isr", ids_text(row["isr"])),
-        ("MinIsr", row["min_isr"]),
-        ("UncleanElection", "allowed" if row["unclean_election_allowed"] else "not allowed"),
-    ]
+    pairs = [("Partition", f"{row['topic']}-{row['partition']}"), ("State", row["state"])]
+    if row["replicas"]:
+        pairs += [
+            ("Leader", id_text(row["leader"], "none")),
+            ("LeaderEpoch", row["leader_epoch"]),
+            ("Isr", ids_text(row["isr"])),
+            ("MinIsr", row["min_isr"]),
+            ("UncleanElection", "allowed" if row["unclean_election_allowed"] else "not allowed"),
+        ]
+    is_offline = row["state"] == PartitionState.OFFLINE
     cells = [
-        (
-            one["broker_id"],
-            one["broker"],
-            one["directory"],
-            "yes" if one["in_sync"] else "eligible" if one["eligible"] else "no",
-            "adding" if one["adding"] else "removing" if one["removing"] else "-",
-            one["leads"] if row["state"] == "offline" else "-",
-        )
-        for one in row["replicas"]
+        *(_replica_cells(one, is_offline) for one in row["replicas"]),
+        *map(_removed_cells, row["removed"]),
     ]
-    table = columns(("Replica", "Broker", "Directory", "InSync", "Move", "LeadsIfBack"), cells)
+    parts = [labels(pairs)]
+    if cells:
+        parts.append(
+            columns(("Replica", "State", "Broker", "Directory", "InSync", "Move", "LeadsIfBack"), cells)
+        )
     width = terminal_columns(sys.stdout)
     told = [wrapped(f"- {text}", "  ", width) for text in row["findings"] or ["nothing is wrong with it"]]
-    return "\n".join((labels(pairs), table, *told))
+    return "\n".join((*parts, *told))
+
+
+def _replica_cells(replica: Row, is_offline: bool) -> tuple[object, ...]:
+    return (
+        replica["broker_id"],
+        short_state(replica["state"]),
+        replica["broker"],
+        replica["directory"],
+        "yes" if replica["in_sync"] else "eligible" if replica["eligible"] else "no",
+        "adding" if replica["adding"] else "removing" if replica["removing"] else "-",
+        replica["leads"] if is_offline else "-",
+    )
+
+
+def _removed_cells(removed: Row) -> tuple[object, ...]:
+    return (removed["broker_id"], short_state(removed["state"]), removed["broker"], "-", "-", "-", "-")

@@ -25,6 +25,7 @@ Differs: every node has a row in `status`, and without a leader there is a reaso
 the longest log that answered.
 """
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
@@ -36,7 +37,7 @@ from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.cluster import cluster_data, cluster_labels
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
-from kraftd.cli.output import columns, emit, id_text, labels, note
+from kraftd.cli.output import columns, emit, id_text, labels, note, terminal_columns, wrapped
 from kraftd.cli.survey import REQUEST_TIMEOUT_MS, OwnView, Survey, survey
 from kraftd.cli.troubles import in_short, troubles
 from kraftd.protocol.messages import (
@@ -251,9 +252,16 @@ _OWN_VIEW: Mapping[str, str] = {
 
 
 def status_table(data: Mapping[str, Any]) -> str:
-    """Kafka's labels if there is a leader, the reason if there is none, and one row a node in both cases."""
+    """Kafka's labels if there is a leader, the reason if there is none, and one row a node in both cases;
+    below, what is no trouble of one node and mostly true of all.
+    """
+    headers = ("Node", "Endpoint", "Role", "Epoch", "Leader", "Vote", "LEO", "HW", "Lag", "Note")
     rows = [_status_row(node) for node in data["nodes"]]
-    nodes = columns(("Node", "Endpoint", "Role", "Epoch", "Leader", "Vote", "LEO", "HW", "Lag", "Note"), rows)
+    shown = len(headers) if any(row[-1] for row in rows) else len(headers) - 1
+    table = columns(headers[:shown], [row[:shown] for row in rows])
+    width = terminal_columns(sys.stdout)
+    told = [wrapped(line, "  ", width) for line in _shared_lines(data["nodes"])]
+    nodes = "\n".join([table, *([""] if told else []), *told])
     if data["leader_id"] == NO_NODE:
         head = labels(
             [
@@ -301,15 +309,25 @@ def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
         node["log_end_offset"],
         id_text(node["high_watermark"], "?"),
         node["lag"],
-        in_short([*node["troubles"], *_why_no_snapshot(node), *filter(None, [node["why_forgeable"]])]),
+        in_short(node["troubles"]),
     )
 
 
-def _why_no_snapshot(node: Mapping[str, Any]) -> list[str]:
-    """Why a node has no snapshot, or writes none, unless an alarm says it."""
-    why = node["why_no_snapshot"]
-    is_told = not why or any(why in trouble for trouble in node["troubles"])
-    return [] if is_told else [f"no snapshot: {why}"]
+def _shared_lines(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is to be known of nodes beside their troubles, each once, in the words of the first that says it.
+
+    How many bytes are left to a snapshot differs from one answer to the next: reasons that begin alike, up to
+    their colon, are one.
+    """
+    told: dict[tuple[str, str], tuple[str, list[str]]] = {}
+    for node in nodes:
+        why = node["why_no_snapshot"]
+        if why and not any(why in trouble for trouble in node["troubles"]):
+            key = "No snapshot on", why.partition(":")[0]
+            told.setdefault(key, (why, []))[1].append(str(node["node_id"]))
+        if forgeable := node["why_forgeable"]:
+            told.setdefault(("Beware of", forgeable), (forgeable, []))[1].append(str(node["node_id"]))
+    return [f"{begin} {','.join(ids)} ({why})" for (begin, _), (why, ids) in told.items()]
 
 
 # --- replication -----------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ between.
 Plans are files in the format of `kafka-reassign-partitions`, which takes them too. `plan` and `verify` ask
 kraftd's leader for topics and brokers; `execute` and `cancel` are Kafka's own APIs, sent to the active
 controller over Kafka's wire, and confirmed when committed. Before `execute` changes anything it looks whether
-there are these topics and brokers.
+there are these topics and brokers, and names brokers that get replicas and are not active; as with Kafka, the
+moves begin for all that.
 
 Schema of `plan`: a file for `execute`: version, partitions (a list of topic, partition, replicas); and
     rollback, the same of what is now.
@@ -135,8 +136,10 @@ def execute_command(
     if missing := next((key for key in wanted if key not in there), None):
         raise RefusedError(f"there is no {partition_text(missing)}")
     brokers = sorted({one for replicas in wanted.values() for one in replicas})
-    registered_brokers(endpoints, brokers, timeout_ms)
+    registered = registered_brokers(endpoints, brokers, timeout_ms)
     before = {key: _settled(there[key]) for key in wanted}
+    if warning := inactive_text(registered, before, wanted):
+        note(warning)
     form = output_of(context, output)
     if form is Format.TABLE:
         # Said before anything changes: it is needed most if the answer is lost.
@@ -276,6 +279,20 @@ def moves_table(before: Assignment, planned: Assignment) -> str:
         brokers = (ids_text(before[key]), ids_text(after), ids_or_dash(added), ids_or_dash(removed))
         rows.append((key[1], *brokers, key[0]))
     return columns(("Partition", "Replicas", "Planned", "Adding", "Removing", "Topic"), rows)
+
+
+def inactive_text(brokers: Sequence[Row], before: Assignment, wanted: Assignment) -> str:
+    """Which brokers get replicas and cannot take them now, so that these moves wait; empty if all can."""
+    receiving = {one for key, replicas in wanted.items() for one in replicas if one not in before[key]}
+    states: dict[str, list[NodeId]] = {}
+    for row in brokers:
+        if row["broker_id"] in receiving and row["state"] != "active":
+            states.setdefault(row["state"], []).append(row["broker_id"])
+    named = [
+        f"broker{'s' * (len(ids) > 1)} {ids_text(ids)} {'are' if len(ids) > 1 else 'is'} {state}"
+        for state, ids in states.items()
+    ]
+    return f"{', '.join(named)}: what moves there waits until it is up; see reassign cancel" if named else ""
 
 
 def started_text(rows: Sequence[Row]) -> str:

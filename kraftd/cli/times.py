@@ -40,3 +40,9 @@ def time_text(ms: int, unknown: str = "-") -> str:
     except (OverflowError, ValueError, OSError):
         return f"{ms} ms"
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1_000:03d}Z"
+
+
+def second_text(ms: int) -> str:
+    """As `time_text`, without the milliseconds, for tables that have little room."""
+    whole, dot, _ = time_text(ms).partition(".")
+    return f"{whole}Z" if dot else whole

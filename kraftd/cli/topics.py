@@ -24,13 +24,14 @@ Follows: Kafka's CreateTopics and DeleteTopics; the names of options and the lin
 Differs: `list` has numbers beside the names, and each topic that was created has its own.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from kraftd.cli import topic_changes
-from kraftd.cli.deletion_pages import list_deletions
+from kraftd.cli.deletion_pages import UNCERTAIN, list_deletions, short_state
 from kraftd.cli.failures import RefusedError, UsageError
 from kraftd.cli.options import (
     BootstrapOption,
@@ -42,9 +43,9 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.outcomes import Outcomes
-from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels
+from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels, terminal_columns, wrapped
 from kraftd.cli.partition_pages import moves_text
-from kraftd.cli.times import time_text
+from kraftd.cli.times import second_text
 from kraftd.cli.topic_changes import Wanted, parse_assignments
 from kraftd.cli.topic_pages import describe_topics, list_topics
 from kraftd.metadata.views import ids_text
@@ -60,6 +61,9 @@ _REPLICAS_MAX = (1 << 15) - 1
 
 _IDS_MAX = 8
 """So many partitions are named in a row of a table; more are counted."""
+
+_SHORT_REASONS: Mapping[str, str] = {"topic deleted": "deleted", "reassigned": "moved"}
+"""Why replicas were taken away, for a table."""
 
 NamesArgument: TypeAlias = Annotated[list[str], typer.Argument(metavar="NAME…", show_default=False)]
 
@@ -223,26 +227,40 @@ def deletions_command(
 
 
 def deletions_table(data: Mapping[str, Any]) -> str:
-    """One row for each record and broker, and a line about what is not known."""
+    """One row for each record and broker; then where the data is in each state that occurs, each once, and a
+    line about what is not known.
+    """
     cells = [
         (
             row["broker_id"],
-            row["state"],
-            time_text(row["removed_ms"]),
-            row["reason"],
-            ids_text(row["partitions"]) if len(row["partitions"]) <= _IDS_MAX else len(row["partitions"]),
-            row["data"],
+            _deletion_state(row),
+            second_text(row["removed_ms"]),
+            _SHORT_REASONS.get(row["reason"], row["reason"]),
+            _some_ids(row["partitions"]),
             row["topic"],
         )
         for row in data["removals"]
     ]
-    headers = ("Broker", "State", "Removed", "Why", "Partitions", "Data", "Topic")
-    lines = [columns(headers, cells)] if cells else []
+    headers = ("Broker", "State", "Removed", "Why", "Partition", "Topic")
+    lines = [columns(headers, cells), ""] if cells else []
+    states = {_deletion_state(row): row["data"] for row in data["removals"]}
+    lines += [f"{state}: {where}." for state, where in states.items()]
     if data["begin_offset"] > 0:
         lines.append(f"What was taken away before offset {data['begin_offset']} is not known.")
     if data["dropped"]:
         lines.append(f"{data['dropped']} older replicas, at least, are not kept any more.")
-    return "\n".join(lines)
+    width = terminal_columns(sys.stdout)
+    return "\n".join([*lines[:1], *(wrapped(line, "  ", width) for line in lines[1:])])
+
+
+def _some_ids(ids: Sequence[int]) -> str:
+    return ids_text(ids) if len(ids) <= _IDS_MAX else f"{len(ids)} in all"
+
+
+def _deletion_state(row: Mapping[str, Any]) -> str:
+    """The part of Kafka's name that differs, with a question mark where it is open whether data is there."""
+    short = short_state(row["state"]).removeprefix("Deletion")
+    return f"{short}?" if row["data"] in UNCERTAIN else short
 
 
 def list_table(rows: Sequence[Mapping[str, Any]]) -> str:

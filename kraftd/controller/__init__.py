@@ -16,6 +16,7 @@ A module imports from its own line and from those below it:
     delegation_token_control               what they log in with for a while
     failures  plan_runner  operations      what is told of a defect; whose slice is next; what an API is
     uncommitted_writes                     what is appended and not committed yet
+    uncommitted_partitions                 how many partitions are new by that
     decisions  event_queue                 what comes back to the caller; what of a turn each class has
     plans                                  what is done in slices
     context  access                        what a decision may look at; what an authorizer will be asked

@@ -224,8 +224,9 @@ class QuorumController:
 
     def partition_states(self) -> Mapping[PartitionState, int]:
         """How many partitions are in each of Kafka's states; New ones on the active controller alone."""
-        newest = None if self._active is None else self._active.uncommitted.image
-        return counts_in(self._image, newest)
+        return counts_in(
+            self._image, 0 if self._active is None else self._active.uncommitted.new_partition_count
+        )
 
     @property
     def alarms(self) -> Sequence[str]:
@@ -456,7 +457,8 @@ class QuorumController:
         self, operation: SessionReadOperation[Any], request: Any, now: Now, version: int, client: Client
     ) -> Decision:
         def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
-            leaving = frozenset() if self._active is None else self._active.plans.leaving
+            active = self._active
+            leaving = frozenset() if active is None else active.plans.leaving
             context = ReadContext(
                 image,
                 applied_offset,
@@ -466,6 +468,7 @@ class QuorumController:
                 leaving,
                 client,
                 self.deletions,
+                None if active is None else active.uncommitted.image,
             )
             return operation.read(context, asked)
 

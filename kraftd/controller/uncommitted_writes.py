@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from kraftd.controller.decided_elections import ReasonAndRule
 from kraftd.controller.decisions import Write
+from kraftd.controller.uncommitted_partitions import UncommittedPartitions
 from kraftd.errors import InvariantError
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
@@ -27,7 +28,7 @@ _Pending: TypeAlias = tuple[Write, MetadataImage]
 class UncommittedWrites:
     """The writes of one epoch of leadership that are not committed yet, oldest first. Mutable."""
 
-    __slots__ = ("_committed", "_pending", "_refused", "elections", "record_count")
+    __slots__ = ("_committed", "_new_partitions", "_pending", "_refused", "elections", "record_count")
 
     def __init__(self, committed: MetadataImage) -> None:
         self.record_count = 0
@@ -37,6 +38,7 @@ class UncommittedWrites:
         self._committed = committed
         self._pending: deque[_Pending] = deque()
         self._refused: set[Write] = set()
+        self._new_partitions = UncommittedPartitions()
 
     def __len__(self) -> int:
         return len(self._pending) - len(self._refused)
@@ -60,9 +62,17 @@ class UncommittedWrites:
             self._rebuild()
         return self._pending[-1][0] if self._pending else None
 
+    @property
+    def new_partition_count(self) -> int:
+        """How many partitions `image` has that are not committed."""
+        if self._refused:
+            self._rebuild()
+        return self._new_partitions.count
+
     def add(self, write: Write, image: MetadataImage) -> None:
         """Remember a write that is appended now, and the image after it, made from `image`."""
         self._pending.append((write, image))
+        self._new_partitions.add(write.records)
         self.record_count += len(write.records)
 
     def withdraw(self, write: Write) -> None:
@@ -94,6 +104,7 @@ class UncommittedWrites:
                     f"{batch.base_offset + position}, the {write.kind} written there"
                 )
             self._committed = image
+            self._new_partitions.commit(write.records)
             self.elections.update(write.elections)
             position = end
         self.record_count -= position
@@ -120,3 +131,6 @@ class UncommittedWrites:
             for value in write.records:
                 builder.apply(decode_record(value), -1)
             self._pending.append((write, builder.image()))
+        self._new_partitions.clear()
+        for write, _ in self._pending:
+            self._new_partitions.add(write.records)

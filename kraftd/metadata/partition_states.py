@@ -94,21 +94,17 @@ def state_in(
     return PartitionState.NON_EXISTENT
 
 
-def counts_in(committed: MetadataImage, newest: MetadataImage | None = None) -> dict[PartitionState, int]:
+def counts_in(committed: MetadataImage, new: int = 0) -> dict[PartitionState, int]:
     """How many partitions are in each state but NonExistent.
 
-    Where the two images differ, the cost follows how many topics there are and how many partitions differ.
+    Args:
+        committed: What is committed.
+        new: How many the active controller has decided on top of that; 0 where nothing is known of it. It is
+            counted there, where they come and go (`kraftd.controller.uncommitted_partitions`): to compare two
+            images for it would take as long as there are topics.
     """
     topics = committed[TOPICS]
     offline = len(topics.partitions_without_leader())
-    new = 0
-    if newest is not None:
-        new = sum(
-            state_in(committed, topic_id, after.partition_id, newest) is PartitionState.NEW
-            for topic_id in topics.changed_topics(newest[TOPICS])
-            for _, after in topics.partition_changes(newest[TOPICS], topic_id)
-            if after is not None
-        )
     return {
         PartitionState.NEW: new,
         PartitionState.ONLINE: topics.partition_count - offline,

@@ -104,6 +104,21 @@ def test_a_plan_is_carried_out_looked_at_and_called_off(start: Start, tmp_path: 
         assert reassign("verify", "--file", str(rollback), code=4)[0].count("differs") == 2
 
 
+def test_a_fenced_broker_is_named_and_gets_its_replica_for_all_that(start: Start, tmp_path: Path) -> None:
+    with started(start) as cluster:
+        file = tmp_path / "plan.json"
+        entry = {"topic": "orders", "partition": 0, "replicas": [11, 14]}
+        file.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+        done = kraftctl(cluster.bootstrap, "reassign", "execute", "--file", str(file))
+        assert (done.code, done.err) == (
+            0,
+            "kraftctl: broker 14 is fenced: what moves there waits until it is up; see reassign cancel\n",
+        )
+        with KafkaClient(cluster.wait_leader().port) as client:
+            (topic,) = client.ask(m.ListPartitionReassignmentsRequest(topics=None)).topics
+        assert [each.adding_replicas for each in topic.partitions] == [(14,)]
+
+
 def test_what_is_not_there_is_told_before_anything_is_changed(start: Start, tmp_path: Path) -> None:
     with started(start) as cluster:
         file = tmp_path / "plan.json"

@@ -5,12 +5,18 @@ nobody leads what becomes of it once a replica can lead, and what an unclean ele
 election held on the committed image, whose outcome is told and not written. Whether a broker that is down was
 stopped in order shows when it registers again: where that decides, both outcomes are told.
 
+Of the partition and of each replica it tells the state, and of replicas that were taken away how far their
+deletion is: of a partition that is deleted, that alone.
+
 How many records an unclean election loses no controller knows: offsets of partitions are the brokers'.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from kraftd.controller.context import ReadContext
+from kraftd.controller.deletions.removals import Removed
+from kraftd.controller.deletions.tracker import Entry
 from kraftd.controller.operations import SessionReadOperation
 from kraftd.controller.partitions.election import Candidates, ElectionKind, elect
 from kraftd.controller.partitions.partition_rules import (
@@ -21,17 +27,19 @@ from kraftd.controller.partitions.partition_rules import (
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.partition_conditions import BrokerState, DirectoryState, LeadsThen
+from kraftd.metadata.partition_states import PartitionState, state_in, state_of_leader
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.parts.topics.partitions import UNASSIGNED
-from kraftd.metadata.replica_states import has_online_directory
+from kraftd.metadata.replica_states import assigned_state, has_online_directory
 from kraftd.protocol.messages import (
     ExplainPartitionRequest,
     ExplainPartitionResponse,
+    ExplainPartitionResponseRemoval,
     ExplainPartitionResponseReplica,
 )
 from kraftd.records.messages import PartitionRecord, RegisterBrokerRecord
-from kraftd.types import NO_NODE, NodeId, Uuid
+from kraftd.types import NO_NODE, ZERO_UUID, NodeId, Uuid
 
 _NO_TOPIC: Final = "there is no such topic"
 _NO_PARTITION: Final = "the topic has no such partition"
@@ -41,21 +49,42 @@ def explain_partition(context: ReadContext, request: ExplainPartitionRequest) ->
     """What a partition and its replicas are like, and what an election would do."""
     topics = context.image[TOPICS]
     topic_id = topics.id_of(request.name)
-    if topic_id is None:
-        return refuse(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NO_TOPIC)
-    partition = topics.partition(topic_id, request.partition_index)
+    partition = None if topic_id is None else topics.partition(topic_id, request.partition_index)
     if partition is None:
-        return refuse(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NO_PARTITION)
+        return _absent(context, request, _NO_TOPIC if topic_id is None else _NO_PARTITION)
     return _explained(context, partition)
+
+
+def _absent(context: ReadContext, request: ExplainPartitionRequest, why: str) -> ExplainPartitionResponse:
+    """A partition that is not committed: it may be decided, and may have been there before."""
+    name, index = request.name, request.partition_index
+    entries = _removed(context, lambda one: one.topic == name and index in one.partitions)
+    topic_id = None if context.newest is None else context.newest[TOPICS].id_of(name)
+    state = PartitionState.NON_EXISTENT
+    if topic_id is not None:
+        state = state_in(context.image, topic_id, index, context.newest)
+    if state is PartitionState.NON_EXISTENT:
+        if not entries:
+            return refuse(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+        topic_id = entries[-1].removed.topic_id
+    return ExplainPartitionResponse(
+        applied_offset=context.applied_offset,
+        topic_id=ZERO_UUID if topic_id is None else topic_id,
+        state=state,
+        removals=_removals(context.image, entries),
+    )
 
 
 def _explained(context: ReadContext, partition: PartitionRecord) -> ExplainPartitionResponse:
     rules = PartitionRules(context)
     topic = rules.of_topic(partition.topic_id)
     elections = _Elections(context.image, partition, rules, topic.election)
+    topic_id, index = partition.topic_id, partition.partition_id
+    gone = _removed(context, lambda one: one.topic_id == topic_id and index in one.partitions)
     return ExplainPartitionResponse(
         applied_offset=context.applied_offset,
-        topic_id=partition.topic_id,
+        topic_id=topic_id,
+        state=state_of_leader(partition.leader),
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
@@ -67,6 +96,40 @@ def _explained(context: ReadContext, partition: PartitionRecord) -> ExplainParti
             _replica(context.image, partition, at, elections.leads_then(broker_id))
             for at, broker_id in enumerate(partition.replicas)
         ),
+        removals=_removals(
+            context.image, [one for one in gone if one.removed.broker_id not in partition.replicas]
+        ),
+    )
+
+
+def _removed(context: ReadContext, is_wanted: Callable[[Removed], bool]) -> list[Entry]:
+    """What is known of replicas that were taken away, of each broker the newest; the newest of all last.
+
+    It looks at all that the tracker keeps: `tracker.REPLICAS_MAX` at most, in a millisecond.
+    """
+    if context.deletions is None:
+        return []
+    newest: dict[NodeId, Entry] = {}
+    for entry in context.deletions.entries():
+        if is_wanted(entry.removed):
+            newest.pop(entry.removed.broker_id, None)
+            newest[entry.removed.broker_id] = entry
+    return list(newest.values())
+
+
+def _removals(image: MetadataImage, entries: list[Entry]) -> tuple[ExplainPartitionResponseRemoval, ...]:
+    brokers = image[BROKERS]
+    return tuple(
+        ExplainPartitionResponseRemoval(
+            broker_id=entry.removed.broker_id,
+            state=entry.state,
+            broker_state=_broker_state(brokers.get(entry.removed.broker_id)),
+            offset=entry.removed.offset,
+            reason=entry.removed.reason,
+            is_set_aside=entry.is_set_aside,
+            is_heard=entry.is_heard,
+        )
+        for entry in sorted(entries, key=lambda one: one.removed.broker_id)
     )
 
 
@@ -77,6 +140,7 @@ def _replica(
     broker = image[BROKERS].get(broker_id)
     return ExplainPartitionResponseReplica(
         broker_id=broker_id,
+        state=assigned_state(broker, directory),
         broker_state=_broker_state(broker),
         directory_state=_directory_state(broker, directory),
         directory=directory,

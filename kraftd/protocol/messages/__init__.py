@@ -384,6 +384,9 @@ if TYPE_CHECKING:
         ExplainPartitionResponse as ExplainPartitionResponse,
     )
     from kraftd.protocol.messages.explain_partition import (
+        ExplainPartitionResponseRemoval as ExplainPartitionResponseRemoval,
+    )
+    from kraftd.protocol.messages.explain_partition import (
         ExplainPartitionResponseReplica as ExplainPartitionResponseReplica,
     )
     from kraftd.protocol.messages.export_chunk import ExportChunkRequest as ExportChunkRequest
@@ -908,6 +911,7 @@ else:
         "explain_partition": (
             "ExplainPartitionRequest",
             "ExplainPartitionResponse",
+            "ExplainPartitionResponseRemoval",
             "ExplainPartitionResponseReplica",
         ),
         "list_deletions": (

@@ -32,6 +32,8 @@ class ExplainPartitionResponseReplica(Struct, frozen=True, gc=False):
 
     broker_id: int = 0
     """The broker that holds it. (int32)"""
+    state: int = 0
+    """1 new: the broker has not told its directory yet, 2 online, 3 offline. (int8)"""
     broker_state: int = 0
     """0 active, 1 fenced, 2 shutting down, 3 not registered. (int8)"""
     directory_state: int = 0
@@ -53,6 +55,28 @@ class ExplainPartitionResponseReplica(Struct, frozen=True, gc=False):
     unknown_tags: UnknownTags = ()
 
 
+class ExplainPartitionResponseRemoval(Struct, frozen=True, gc=False):
+    """In `ExplainPartitionResponse.removals`. The replicas that were taken away, the newest of each
+    broker, as far as the active controller knows; of brokers that hold one now none.
+    """
+
+    broker_id: int = 0
+    """The broker that held it. (int32)"""
+    state: int = 0
+    """As in ListDeletions. (int8)"""
+    broker_state: int = 0
+    """As of a replica. (int8)"""
+    offset: int = 0
+    """The record that took it away. (int64)"""
+    reason: int = 0
+    """0 the topic was deleted, 1 a reassignment. (int8)"""
+    is_set_aside: bool = False
+    """As in ListDeletions. (bool)"""
+    is_heard: bool = False
+    """As in ListDeletions. (bool)"""
+    unknown_tags: UnknownTags = ()
+
+
 class ExplainPartitionResponse(Struct, frozen=True, gc=False):
     """The partition, by the rules that elections follow."""
 
@@ -69,6 +93,10 @@ class ExplainPartitionResponse(Struct, frozen=True, gc=False):
     """The image holds everything before it. (int64)"""
     topic_id: Uuid = ZERO_UUID
     """The topic's id. (uuid)"""
+    state: str = ""
+    """NonExistent, New (decided, and not committed yet), Online or Offline. Of the first two only the
+    removals are told. (string)
+    """
     leader_id: int = -1
     """The broker that leads it, or -1. (int32)"""
     leader_epoch: int = 0
@@ -87,4 +115,8 @@ class ExplainPartitionResponse(Struct, frozen=True, gc=False):
     """
     replicas: tuple[ExplainPartitionResponseReplica, ...] = ()
     """Its replicas, the preferred leader first. ([]ExplainPartitionResponseReplica)"""
+    removals: tuple[ExplainPartitionResponseRemoval, ...] = ()
+    """The replicas that were taken away, the newest of each broker, as far as the active controller
+    knows; of brokers that hold one now none. ([]ExplainPartitionResponseRemoval)
+    """
     unknown_tags: UnknownTags = ()

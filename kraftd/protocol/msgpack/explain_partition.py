@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from kraftd.protocol.messages.explain_partition import (
     ExplainPartitionRequest,
     ExplainPartitionResponse,
+    ExplainPartitionResponseRemoval,
     ExplainPartitionResponseReplica,
 )
 from kraftd.serde.msgpack_types import (
@@ -41,7 +42,7 @@ def _pack_explain_partition_request_v0(value: ExplainPartitionRequest) -> tuple[
 
 
 _ExplainPartitionResponseReplicaV0: TypeAlias = tuple[
-    Int32, Int8, Int8, Uuid16, bool, bool, bool, bool, Int8, Tags
+    Int32, Int8, Int8, Int8, Uuid16, bool, bool, bool, bool, Int8, Tags
 ]
 
 
@@ -50,6 +51,7 @@ def _build_explain_partition_response_replica_v0(
 ) -> ExplainPartitionResponseReplica:
     (
         broker_id,
+        state,
         broker_state,
         directory_state,
         directory,
@@ -62,6 +64,7 @@ def _build_explain_partition_response_replica_v0(
     ) = wire
     return ExplainPartitionResponseReplica(
         broker_id=broker_id,
+        state=state,
         broker_state=broker_state,
         directory_state=directory_state,
         directory=directory,
@@ -77,6 +80,7 @@ def _build_explain_partition_response_replica_v0(
 def _pack_explain_partition_response_replica_v0(value: ExplainPartitionResponseReplica) -> tuple[object, ...]:
     return (
         value.broker_id,
+        value.state,
         value.broker_state,
         value.directory_state,
         value.directory,
@@ -89,11 +93,44 @@ def _pack_explain_partition_response_replica_v0(value: ExplainPartitionResponseR
     )
 
 
+_ExplainPartitionResponseRemovalV0: TypeAlias = tuple[Int32, Int8, Int8, Int64, Int8, bool, bool, Tags]
+
+
+def _build_explain_partition_response_removal_v0(
+    wire: _ExplainPartitionResponseRemovalV0,
+) -> ExplainPartitionResponseRemoval:
+    broker_id, state, broker_state, offset, reason, is_set_aside, is_heard, tags = wire
+    return ExplainPartitionResponseRemoval(
+        broker_id=broker_id,
+        state=state,
+        broker_state=broker_state,
+        offset=offset,
+        reason=reason,
+        is_set_aside=is_set_aside,
+        is_heard=is_heard,
+        unknown_tags=kept(tags) if tags else (),
+    )
+
+
+def _pack_explain_partition_response_removal_v0(value: ExplainPartitionResponseRemoval) -> tuple[object, ...]:
+    return (
+        value.broker_id,
+        value.state,
+        value.broker_state,
+        value.offset,
+        value.reason,
+        value.is_set_aside,
+        value.is_heard,
+        raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
+    )
+
+
 _ExplainPartitionResponseV0: TypeAlias = tuple[
     Int16,
     str | None,
     Int64,
     Uuid16,
+    str,
     Int32,
     Int32,
     Int32,
@@ -102,6 +139,7 @@ _ExplainPartitionResponseV0: TypeAlias = tuple[
     bool,
     Int32,
     Array[_ExplainPartitionResponseReplicaV0],
+    Array[_ExplainPartitionResponseRemovalV0],
     Tags,
 ]
 
@@ -112,6 +150,7 @@ def _build_explain_partition_response_v0(wire: _ExplainPartitionResponseV0) -> E
         error_message,
         applied_offset,
         topic_id,
+        state,
         leader_id,
         leader_epoch,
         partition_epoch,
@@ -120,6 +159,7 @@ def _build_explain_partition_response_v0(wire: _ExplainPartitionResponseV0) -> E
         is_leader_recovering,
         unclean_leader_id,
         replicas,
+        removals,
         tags,
     ) = wire
     return ExplainPartitionResponse(
@@ -127,6 +167,7 @@ def _build_explain_partition_response_v0(wire: _ExplainPartitionResponseV0) -> E
         error_message=error_message,
         applied_offset=applied_offset,
         topic_id=topic_id,
+        state=state,
         leader_id=leader_id,
         leader_epoch=leader_epoch,
         partition_epoch=partition_epoch,
@@ -135,6 +176,7 @@ def _build_explain_partition_response_v0(wire: _ExplainPartitionResponseV0) -> E
         is_leader_recovering=is_leader_recovering,
         unclean_leader_id=unclean_leader_id,
         replicas=tuple([_build_explain_partition_response_replica_v0(element) for element in replicas]),
+        removals=tuple([_build_explain_partition_response_removal_v0(element) for element in removals]),
         unknown_tags=kept(tags) if tags else (),
     )
 
@@ -145,6 +187,7 @@ def _pack_explain_partition_response_v0(value: ExplainPartitionResponse) -> tupl
         value.error_message,
         value.applied_offset,
         value.topic_id,
+        value.state,
         value.leader_id,
         value.leader_epoch,
         value.partition_epoch,
@@ -153,6 +196,7 @@ def _pack_explain_partition_response_v0(value: ExplainPartitionResponse) -> tupl
         value.is_leader_recovering,
         value.unclean_leader_id,
         [_pack_explain_partition_response_replica_v0(element) for element in value.replicas],
+        [_pack_explain_partition_response_removal_v0(element) for element in value.removals],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 

@@ -8,6 +8,9 @@ _CLI = "tests/unit/cli/test_topics.py"
 _PACKED = "tests/unit/metadata/test_packed.py"
 _LISTING = "kraftd.controller.topics.listing"
 _CONDITIONS = "tests/unit/controller/test_partition_conditions.py"
+_NEW = "tests/unit/controller/test_uncommitted_partitions.py"
+_UNCOMMITTED = "kraftd.controller.uncommitted_partitions:UncommittedPartitions"
+_STATES = "tests/unit/controller/test_explained_states.py"
 _IN_CONDITION = "kraftd.controller.partitions.conditions"
 _EXPLAINING = "kraftd.controller.partitions.explaining"
 _BUILDER = "kraftd.metadata.parts.topics.builder:TopicsBuilder"
@@ -100,6 +103,90 @@ LISTINGS = (
             "elected = elect(ElectionKind.UNCLEAN, self._now._replace",
         ),
         where=(f"{_CONDITIONS}::test_what_brings_a_partition_back_is_what_its_election_would_do",),
+    ),
+    mutant(
+        "explains-the-deletions-of-a-topic-of-the-same-name",
+        "KIP-516",
+        "A topic that was made anew is told with the replicas of the one that was deleted.",
+        "tests",
+        (
+            f"{_EXPLAINING}:_explained",
+            "one.topic_id == topic_id and index in one.partitions",
+            "index in one.partitions",
+        ),
+        where=(f"{_STATES}::test_a_topic_that_was_made_anew_has_nothing_of_the_old_one",),
+    ),
+    mutant(
+        "explains-a-replica-that-is-back-as-deleted",
+        "KIP-455",
+        "A broker that holds a replica again is told with the deletion of the one before.",
+        "tests",
+        (
+            f"{_EXPLAINING}:_explained",
+            "if one.removed.broker_id not in partition.replicas",
+            "if one.removed.broker_id >= 0",
+        ),
+        where=(f"{_STATES}::test_of_each_broker_the_newest_removal_is_told",),
+    ),
+    mutant(
+        "explains-the-oldest-removal",
+        "KIP-455",
+        "A replica that was moved to and fro is told with how its first removal ended.",
+        "tests",
+        (
+            f"{_EXPLAINING}:_removed",
+            "newest.pop(entry.removed.broker_id, None)",
+            "if entry.removed.broker_id in newest:\n                continue",
+        ),
+        where=(f"{_STATES}::test_of_each_broker_the_newest_removal_is_told",),
+    ),
+    mutant(
+        "explains-what-is-decided-as-missing",
+        "KRaft",
+        "A partition that is decided and not committed is told not to exist.",
+        "tests",
+        (f"{_EXPLAINING}:_absent", "context.newest[TOPICS].id_of(name)", "context.image[TOPICS].id_of('')"),
+        where=(f"{_STATES}::test_what_is_decided_and_not_committed_is_new",),
+    ),
+    mutant(
+        "a-new-topic-that-is-deleted-stays-new",
+        "KIP-143",
+        "Partitions that were decided and deleted before their commit are counted as New for good.",
+        "tests",
+        (f"{_UNCOMMITTED}.add", "self.count -= self._of_topic.pop(value[_REMOVED_AT], 0)", "pass"),
+        where=(f"{_NEW}::test_a_topic_that_goes_before_it_is_committed_was_never_there",),
+    ),
+    mutant(
+        "what-is-committed-stays-new",
+        "KIP-143",
+        "Committed partitions are counted as New until the leadership ends.",
+        "tests",
+        (f"{_UNCOMMITTED}.commit", "self.count -= left > 0", "pass"),
+        where=(f"{_NEW}::test_the_count_is_that_of_the_two_images",),
+    ),
+    mutant(
+        "what-is-refused-stays-new",
+        "KIP-143",
+        "Partitions whose records the log refused are counted twice.",
+        "tests",
+        (
+            "kraftd.controller.uncommitted_writes:UncommittedWrites._rebuild",
+            "self._new_partitions.clear()",
+            "pass",
+        ),
+        where=(f"{_NEW}::test_what_is_refused_is_not_new",),
+    ),
+    mutant(
+        "new-partitions-are-counted-when-asked",
+        "D-35",
+        "Each DescribeEvents looks at every write that waits, in the loop that decides.",
+        "tests",
+        (
+            "kraftd.controller.uncommitted_writes:UncommittedWrites.new_partition_count",
+            "return self._new_partitions.count",
+            "return self._new_partitions.count + sum(0 * len(each.records) for each, _ in self._pending)",
+        ),
+        where=(f"{_NEW}::test_to_count_costs_the_same_whatever_waits",),
     ),
     mutant(
         "a-session-of-another-start",

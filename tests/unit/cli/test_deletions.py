@@ -49,12 +49,15 @@ def test_pages_are_put_together(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
     quorum.nodes[2].responses[m.ListDeletionsRequest] = lambda request: pages[
         request.after_offset, request.after_broker_id
     ]
-    at = "2023-11-14T22:13:20.000Z"
-    assert [" ".join(line.split()) for line in ask(kraftctl, quorum).out.splitlines()] == [
-        "Broker State Removed Why Partitions Data Topic",
-        f"11 ReplicaDeletionStarted {at} topic deleted 0,1 there until the broker reads the log orders",
-        f"12 ReplicaDeletionIneligible {at} topic deleted 9 there until the broker is back orders",
-        f"11 ReplicaDeletionSuccessful {at} reassigned 0,1 in -delete for a minute, then gone orders",
+    assert ask(kraftctl, quorum).out.splitlines() == [
+        "Broker  State       Removed               Why      Partition  Topic",
+        "11      Started     2023-11-14T22:13:20Z  deleted  0,1        orders",
+        "12      Ineligible  2023-11-14T22:13:20Z  deleted  9 in all   orders",
+        "11      Successful  2023-11-14T22:13:20Z  moved    0,1        orders",
+        "",
+        "Started: there until the broker reads the log.",
+        "Ineligible: there until the broker is back.",
+        "Successful: in -delete for a minute, then gone.",
         "What was taken away before offset 3 is not known.",
         "4 older replicas, at least, are not kept any more.",
     ]
@@ -77,22 +80,34 @@ def test_pages_are_put_together(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
 
 
 @pytest.mark.parametrize(
-    ("fields", "text"),
+    ("fields", "state", "text"),
     [
-        ({"state": NON_EXISTENT}, "gone"),
-        ({"state": OFFLINE}, "assigned again"),
-        ({"state": SUCCESSFUL, "is_set_aside": True}, "in -stray if it was there: look"),
-        ({"state": INELIGIBLE, "is_heard": False}, "perhaps there, until the broker is back"),
-        ({"state": SUCCESSFUL, "is_heard": False}, "in -delete for a minute, then gone"),
-        ({"state": ONLINE}, "unknown"),
+        ({"state": NON_EXISTENT}, "NonExistent", "gone"),
+        ({"state": OFFLINE}, "Offline", "assigned again"),
+        ({"state": SUCCESSFUL, "is_set_aside": True}, "Successful?", "in -stray if it was there: look"),
+        ({"state": INELIGIBLE, "is_heard": False}, "Ineligible?", "perhaps there, until the broker is back"),
+        ({"state": SUCCESSFUL, "is_heard": False}, "Successful", "in -delete for a minute, then gone"),
+        ({"state": ONLINE}, "Online", "unknown"),
+        ({"state": 99}, "unknown", "unknown"),
     ],
 )
 def test_it_is_said_where_the_data_is(
-    kraftctl: Kraftctl, quorum: ScriptedQuorum, fields: dict[str, Any], text: str
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, fields: dict[str, Any], state: str, text: str
 ) -> None:
     quorum.nodes[2].responses[m.ListDeletionsRequest] = lambda _: page(removal(7, 11, **fields))
     (row,) = ask(kraftctl, quorum, "-o", "json").data["removals"]
     assert row["data"] == text
+    table = ask(kraftctl, quorum).out.splitlines()
+    assert (table[1].split()[1], table[-1]) == (state, f"{state}: {text}.")
+
+
+def test_usual_names_fit_in_80_columns(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    told = page(
+        removal(7, 10_001, state=INELIGIBLE, reason=1, partitions=(0, 1, 2), name="__consumer_offsets"),
+        removal(8, 1, state=SUCCESSFUL, name="orders"),
+    )
+    quorum.nodes[2].responses[m.ListDeletionsRequest] = lambda _: told
+    assert max(map(len, ask(kraftctl, quorum).out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(("flags", "is_all"), [((), False), (("--all",), True)])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kraftd.errors import ErrorCode
+from kraftd.metadata.replica_states import RemovalReason, ReplicaState
 from kraftd.protocol import messages as m
 from kraftd.types import uuid_text
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
@@ -115,11 +116,13 @@ def test_one_condition_is_named(kraftctl: Kraftctl, quorum: ScriptedQuorum, flag
 
 
 def replica(broker_id: int, **fields: Any) -> m.ExplainPartitionResponseReplica:
-    return m.ExplainPartitionResponseReplica(broker_id=broker_id, directory=b"d" * 16, **fields)
+    known = {"state": ReplicaState.ONLINE, "directory": b"d" * 16} | fields
+    return m.ExplainPartitionResponseReplica(broker_id=broker_id, **known)
 
 
 def findings(kraftctl: Kraftctl, quorum: ScriptedQuorum, **fields: Any) -> list[str]:
-    response = m.ExplainPartitionResponse(**({"min_isr": 2} | fields))
+    state = "Online" if "leader_id" in fields else "Offline"
+    response = m.ExplainPartitionResponse(**({"min_isr": 2, "state": state} | fields))
     quorum.nodes[2].responses[m.ExplainPartitionRequest] = lambda _: response
     data = ask(kraftctl, quorum, "partitions", "explain", "orders-3", "-o", "json").data
     return [str(text) for text in data["findings"]]
@@ -130,14 +133,22 @@ def test_a_partition_without_leader_is_explained_with_what_mends_it(
 ) -> None:
     response = m.ExplainPartitionResponse(
         topic_id=ORDERS,
+        state="Offline",
         leader_epoch=5,
         min_isr=2,
         unclean_leader_id=2,
         replicas=(
-            replica(1, broker_state=FENCED, is_in_sync=True, leads=CLEAN),
-            replica(2, is_adding=True),
-            replica(3, broker_state=UNREGISTERED, is_eligible=True, directory_state=GONE),
+            replica(1, state=ReplicaState.OFFLINE, broker_state=FENCED, is_in_sync=True, leads=CLEAN),
+            replica(2, state=ReplicaState.NEW, is_adding=True),
+            replica(
+                3,
+                state=ReplicaState.OFFLINE,
+                broker_state=UNREGISTERED,
+                is_eligible=True,
+                directory_state=GONE,
+            ),
         ),
+        removals=(removal(4, ReplicaState.DELETION_INELIGIBLE, broker_state=FENCED),),
     )
     quorum.nodes[2].responses[m.ExplainPartitionRequest] = lambda _: response
     price = "what the others acknowledged and it lacks is lost for good"
@@ -151,19 +162,89 @@ def test_a_partition_without_leader_is_explained_with_what_mends_it(
     assert quorum.nodes[2].seen[-1] == m.ExplainPartitionRequest("my-orders", 3)
     assert outcome.out.splitlines() == [
         "Partition:              my-orders-3",
-        "State:                  offline",
+        "State:                  Offline",
         "Leader:                 none",
         "LeaderEpoch:            5",
         "Isr:                    1",
         "MinIsr:                 2",
         "UncleanElection:        not allowed",
-        "Replica  Broker          Directory  InSync    Move    LeadsIfBack",
-        "1        fenced          online     yes       -       without loss",
-        "2        active          online     no        adding  no",
-        "3        not registered  offline    eligible  -       no",
+        "Replica  State               Broker          Directory  InSync    Move    LeadsIfBack",
+        "1        Offline             fenced          online     yes       -       without loss",
+        "2        New                 active          online     no        adding  no",
+        "3        Offline             not registered  offline    eligible  -       no",
+        "4        DeletionIneligible  fenced          -          -         -       -",
         f"- {back}",
         f"- {unclean}",
+        ("- the replica on broker 4 was taken away (reassigned); its data is there until the broker is back"),
     ]
+    data = ask(kraftctl, quorum, "partitions", "explain", "my-orders-3", "-o", "json").data
+    assert data["state"] == "Offline"
+    assert [one["state"] for one in data["replicas"]] == ["OfflineReplica", "NewReplica", "OfflineReplica"]
+    assert data["removed"] == [
+        {
+            "broker_id": 4,
+            "state": "ReplicaDeletionIneligible",
+            "broker": "fenced",
+            "offset": 77,
+            "reason": "reassigned",
+            "data": "there until the broker is back",
+            "set_aside": False,
+            "heard": True,
+        }
+    ]
+
+
+def removal(broker_id: int, state: ReplicaState, **fields: Any) -> m.ExplainPartitionResponseRemoval:
+    known = {"reason": RemovalReason.REASSIGNED, "is_heard": True, "offset": 77} | fields
+    return m.ExplainPartitionResponseRemoval(broker_id=broker_id, state=state, **known)
+
+
+@pytest.mark.parametrize(
+    ("state", "removals", "expected"),
+    [
+        (
+            "NonExistent",
+            (
+                removal(1, ReplicaState.DELETION_STARTED, reason=RemovalReason.TOPIC_DELETED),
+                removal(2, ReplicaState.NON_EXISTENT, reason=RemovalReason.TOPIC_DELETED),
+                removal(3, ReplicaState.DELETION_SUCCESSFUL, is_set_aside=True),
+            ),
+            [
+                "Partition:              orders-3",
+                "State:                  NonExistent",
+                "Replica  State               Broker  Directory  InSync  Move  LeadsIfBack",
+                "1        DeletionStarted     active  -          -       -     -",
+                "2        NonExistent         active  -          -       -     -",
+                "3        DeletionSuccessful  active  -          -       -     -",
+                "- there is no such partition any more: nothing brings it back",
+                (
+                    "- the replica on broker 1 was taken away (topic deleted); its data is there until the "
+                    "broker reads the log"
+                ),
+                (
+                    "- the replica on broker 3 was taken away (reassigned); its data is in -stray if it was "
+                    "there: look"
+                ),
+            ],
+        ),
+        (
+            "New",
+            (),
+            [
+                "Partition:              orders-3",
+                "State:                  New",
+                "- it is decided, and committed once a majority of the controllers has it",
+            ],
+        ),
+    ],
+)
+def test_a_partition_that_is_not_there_is_told_with_its_state_and_what_is_left_of_it(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, state: str, removals: Any, expected: list[str]
+) -> None:
+    response = m.ExplainPartitionResponse(state=state, removals=removals)
+    quorum.nodes[2].responses[m.ExplainPartitionRequest] = lambda _: response
+    outcome = ask(kraftctl, quorum, "partitions", "explain", "orders-3")
+    assert (outcome.code, outcome.out.splitlines()) == (0, expected)
 
 
 @pytest.mark.parametrize(
@@ -218,12 +299,15 @@ def test_of_a_partition_that_is_led_it_is_said_who_lags_and_why(
 
 def test_a_partition_that_is_well_is_said_to_be(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     response = m.ExplainPartitionResponse(
-        leader_id=1, min_isr=1, replicas=(replica(1, is_in_sync=True), replica(2, is_in_sync=True))
+        state="Online",
+        leader_id=1,
+        min_isr=1,
+        replicas=(replica(1, is_in_sync=True), replica(2, is_in_sync=True)),
     )
     quorum.nodes[2].responses[m.ExplainPartitionRequest] = lambda _: response
     assert ask(kraftctl, quorum, "partitions", "explain", "orders-0").out.splitlines()[-3:] == [
-        "1        active  online     yes     -     -",
-        "2        active  online     yes     -     -",
+        "1        Online  active  online     yes     -     -",
+        "2        Online  active  online     yes     -     -",
         "- nothing is wrong with it",
     ]
 

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from kraftd.cli import quorum as quorum_output
 from kraftd.cli.survey import NAMED_BY_ONE_MAX, NAMED_MAX
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
@@ -47,7 +48,6 @@ def test_with_a_leader_status_begins_as_kafkas(kraftctl: Kraftctl, quorum: Scrip
         "LEO",
         "HW",
         "Lag",
-        "Note",
     ]
     assert [row.split() for row in rows.splitlines()[1:]] == [
         ["1", f"127.0.0.1:{ports[1]}", "follower", "7", "2", "2", "101", "101", "1"],
@@ -56,19 +56,39 @@ def test_with_a_leader_status_begins_as_kafkas(kraftctl: Kraftctl, quorum: Scrip
     ]
 
 
-def test_a_node_notes_once_why_it_has_no_snapshot_and_is_healthy(
+def test_it_is_said_once_why_there_is_no_snapshot_and_that_is_healthy(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
-    due = "none is due yet: 40 of 100 bytes of log, and less than 3600000 ms"
+    due = "none is due yet: {} of 100 bytes of log, and less than 3600000 ms"
     failed = "no snapshot was written at offset 40: no room"
-    quorum.change(1, why_no_snapshot=due)
+    quorum.change(1, why_no_snapshot=due.format(40))
+    quorum.change(2, why_no_snapshot=due.format(44))
     quorum.change(3, why_no_snapshot=failed, alarms=(f"{failed}",))
-    first, second, third = status(kraftctl, quorum).out.splitlines()[-3:]
-    assert first.endswith(f"1    no snapshot: {due}")
+    first, second, third, gap, told = status(kraftctl, quorum).out.splitlines()[-5:]
+    assert first.endswith("  1")
     assert "snapshot" not in second
     assert third.count(failed) == 1
+    assert (gap, told) == ("", f"No snapshot on 1,2 ({due.format(40)})")
     quorum.change(3, why_no_snapshot=None, alarms=())
     assert kraftctl("--bootstrap-controller", quorum.bootstrap, "health").code == 0
+
+
+def test_it_is_said_once_how_authorizers_can_be_got_around(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    for node_id in (1, 2, 3):
+        quorum.change(node_id, why_forgeable="a forged Envelope passes")
+    assert status(kraftctl, quorum).out.endswith("\n\nBeware of 1,2,3 (a forged Envelope passes)\n")
+
+
+def test_a_quorum_without_snapshots_fits_in_80_columns(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quorum_output, "terminal_columns", lambda _: 80)
+    for node_id in (1, 2, 3):
+        due = "none is due yet: 7039 of 20971520 bytes of log, and less than 3600000 ms"
+        quorum.change(node_id, why_no_snapshot=due, log_end_offset=12_345_678, high_watermark=12_345_678)
+    assert max(map(len, status(kraftctl, quorum).out.splitlines())) <= 80
 
 
 def test_one_node_is_enough_to_find_all(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kraftd.cli.failures import UsageError
-from kraftd.cli.reassign import parse_brokers
+from kraftd.cli.reassign import inactive_text, parse_brokers
 from kraftd.cli.reassignment_changes import PARTITIONS_PER_REQUEST, begin
 from kraftd.cli.reassignment_file import assignment_data, assignment_line, read_assignment
 from kraftd.cli.reassignment_progress import partitions_of, progress
@@ -319,3 +319,23 @@ def test_kafkas_own_controllers_do_not_tell_of_topics(
     outcome = reassign(kraftctl, node, *command, *([plan] if command[-1] == "--file" else []))
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (4, "", 1)
     assert "is a node of Apache Kafka" in outcome.err
+
+
+# -- what is said before
+
+
+@pytest.mark.parametrize(
+    ("states", "says"),
+    [
+        ({1: "active", 2: "active", 3: "active"}, ""),
+        ({1: "fenced", 2: "active", 3: "active"}, ""),
+        ({1: "active", 2: "active", 3: "fenced"}, "broker 3 is fenced"),
+        ({1: "active", 2: "fenced", 3: "fenced"}, "brokers 2,3 are fenced"),
+        ({1: "active", 2: "shutting down", 3: "fenced"}, "broker 2 is shutting down, broker 3 is fenced"),
+    ],
+)
+def test_who_cannot_take_what_moves_to_it_is_named(states: dict[int, str], says: str) -> None:
+    before, wanted = {("a", 0): (1,), ("b", 3): (1, 2)}, {("a", 0): (1, 2), ("b", 3): (3, 1)}
+    rows = [{"broker_id": broker_id, "state": state} for broker_id, state in states.items()]
+    told = inactive_text(rows, before, wanted)
+    assert told.removesuffix(": what moves there waits until it is up; see reassign cancel") == says

@@ -373,10 +373,16 @@ def listed_partitions() -> Iterator[Any]:
 
 
 def explained_partition() -> Iterator[Any]:
-    """A partition of a thousand replicas."""
-    context = ReadContext(topics_image(), 1, BrokerSessions(9_000), Now(0, 0))
-    first = next(iter(topics_image()[TOPICS].topics()))
-    yield explain_partition(context, m.ExplainPartitionRequest(first.name, 0))
+    """A partition of a thousand replicas, that are there, and that were deleted."""
+    image = topics_image()
+    first = next(iter(image[TOPICS].topics()))
+    request = m.ExplainPartitionRequest(first.name, 0)
+    yield explain_partition(ReadContext(image, 1, BrokerSessions(9_000), Now(0, 0)), request)
+    tracker = DeletionTracker(9_000, lambda _entry, _state: None)
+    values = [encode_record(RemoveTopicRecord(first.topic_id))]
+    tracker.applied(CommittedBatch(0, 1, 1, 0, values), image, EMPTY)
+    context = ReadContext(EMPTY, 1, BrokerSessions(9_000), Now(0, 0), deletions=tracker)
+    yield explain_partition(context, request)
 
 
 def listed_deletions() -> Iterator[Any]:
