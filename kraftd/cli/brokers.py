@@ -148,7 +148,8 @@ def pending_table(data: Mapping[str, Any]) -> str:
     least = "" if data["is_complete"] else "at least "
     waiting = f"{least}{count} records wait for it, from {data['begin_offset']} on"
     head = f"{broker} has read the log up to offset {data['metadata_offset']}; {waiting}."
-    tables = [wrapped(head, "  ", terminal_columns(sys.stdout)), columns(("Kind", "Records"), data["records"].items())]
+    first = wrapped(head, "  ", terminal_columns(sys.stdout))
+    tables = [first, columns(("Kind", "Records"), data["records"].items())]
     cells = [
         (row["change"], row["partitions"], row["topic"] or f"({row['topic_id']})") for row in data["topics"]
     ]
