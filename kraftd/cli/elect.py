@@ -96,7 +96,11 @@ def elect(
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Elect the leaders of partitions now, preferred or unclean."""
+    """Elect the leaders of partitions now, preferred or unclean.
+
+    Exit code 4 if one was not elected; but with --preferred --all it is no failure that a preferred replica
+    cannot lead now, as its broker is down: that is told, and the exit code is 0.
+    """
     if preferred == unclean:
         raise UsageError("which election? give one of --preferred and --unclean")
     if (topic is None) != of_all:

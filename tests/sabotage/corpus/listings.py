@@ -189,6 +189,30 @@ LISTINGS = (
         where=(f"{_NEW}::test_to_count_costs_the_same_whatever_waits",),
     ),
     mutant(
+        "an-election-that-was-named-is-excused",
+        "KIP-460",
+        "A script that asked for one partition by name is told that all is well, and its leader is another.",
+        "tests",
+        (
+            "kraftd.cli.elect:elect",
+            "_CANNOT_NOW if preferred and of_all else _NO_ERROR",
+            "_CANNOT_NOW",
+        ),
+        where=("tests/unit/cli/test_elect.py::test_what_was_asked_for_by_name_or_uncleanly_has_failed",),
+    ),
+    mutant(
+        "a-move-to-a-fenced-broker-is-not-told",
+        "KIP-455",
+        "Replicas are moved to a broker that is down, and nobody says why that does not end.",
+        "tests",
+        (
+            "kraftd.cli.reassign:inactive_text",
+            'and row["state"] != "active"',
+            'and row["state"] == "unknown"',
+        ),
+        where=("tests/unit/cli/test_reassign.py::test_who_cannot_take_what_moves_to_it_is_named",),
+    ),
+    mutant(
         "a-session-of-another-start",
         "KAFKA-18138",
         "A new leader tells of heartbeats that it never had.",
