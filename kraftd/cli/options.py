@@ -19,6 +19,7 @@ BOOTSTRAP_VARIABLE = "KRAFTD_BOOTSTRAP"
 
 NODE_ID_MAX = (1 << 31) - 1
 PARTITION_MAX = (1 << 31) - 1
+OFFSET_MAX = (1 << 63) - 1
 
 OutputOption: TypeAlias = Annotated[
     Format | None,

@@ -15,6 +15,7 @@ import msgspec
 from kraftd.cli.active_controller import ask_controller
 from kraftd.cli.client import KafkaConnection, LostError
 from kraftd.cli.failures import RefusedError, UsageError
+from kraftd.cli.options import NODE_ID_MAX
 from kraftd.cli.outcomes import Outcomes, Row, Words, outcomes_of, unknown_outcome
 from kraftd.protocol.messages import (
     CreateTopicsRequest,
@@ -169,6 +170,6 @@ def parse_assignments(text: str) -> tuple[tuple[int, ...], ...]:
         found = tuple(tuple(int(broker) for broker in part.split(":")) for part in text.split(","))
     except ValueError:
         found = ()
-    if not found or any(broker < 0 for replicas in found for broker in replicas):
+    if not found or not all(0 <= broker <= NODE_ID_MAX for replicas in found for broker in replicas):
         raise UsageError(f"{text!r} assigns no replicas; write the brokers of each partition, as 1:2,2:3")
     return found

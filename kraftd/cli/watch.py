@@ -29,7 +29,7 @@ from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError
 from kraftd.cli.log_diff import change_data
 from kraftd.cli.log_state import SecretsOption
 from kraftd.cli.log_stream import LogEnds, LogStream, WholeSnapshot
-from kraftd.cli.options import BootstrapOption, bootstrap_of
+from kraftd.cli.options import OFFSET_MAX, BootstrapOption, bootstrap_of
 from kraftd.cli.output import note, to_json_line
 from kraftd.errors import MalformedError
 from kraftd.logtools.quorum_facts import QuorumFacts, controls_of, quorum_changes
@@ -55,6 +55,7 @@ def watch(
         typer.Option(
             "--from",
             min=0,
+            max=OFFSET_MAX,
             metavar="OFFSET",
             help="Begin here. (default: what is committed from now on)",
             show_default=False,

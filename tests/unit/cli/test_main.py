@@ -1,6 +1,7 @@
 """Every ending of `kraftctl` is a line and an exit code."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -199,6 +200,45 @@ def test_a_full_disk_under_standard_output_is_one_line() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == b"kraftctl: standard output: No space left on device; the output is lost\n"
+
+
+def test_what_cannot_be_said_on_standard_error_changes_no_exit_code() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*KRAFTCTL, "status", "--bootstrap-controller", "127.0.0.1:1"],
+            stdout=subprocess.PIPE,
+            stderr=full,
+            env=ENVIRONMENT,
+            timeout=30,
+            check=False,
+        )
+    assert done.returncode == ExitCode.NOT_CONNECTED
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_characters_is_written_to(encoding: str, tmp_path: Path) -> None:
+    absent = tmp_path / "é\u2013\U0001f600\ud7ff"
+
+    def ask(*arguments: object) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*KRAFTCTL, *map(str, arguments)],
+            capture_output=True,
+            env=ENVIRONMENT | {"PYTHONIOENCODING": encoding},
+            timeout=30,
+            check=False,
+        )
+
+    assert ask("--help").returncode == 0
+    done = ask("info", absent, "-o", "json")
+    assert b"\\u2013\\ud83d\\ude00\\ud7ff" in done.stdout + done.stderr
+    assert b"bug" not in done.stderr
+
+
+def test_characters_that_an_encoding_lacks_are_escaped_as_in_json() -> None:
+    text = "é \U0001f600 \ud800"
+    written = text.encode("ascii", "kraftctl.escaped").decode("ascii")
+    assert json.loads(f'"{written}"') == text
+    assert os.fsdecode(b"\xff/\xfe").encode("utf-8", "kraftctl.escaped") == b"\xff/\xfe"
 
 
 def in_shell(script: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:

@@ -259,6 +259,7 @@ def test_replicas_can_be_placed_by_hand(kraftctl: Kraftctl, kafka: KafkaQuorum) 
     [
         (["create", "t", "--partitions", 0], "0 is not in the range"),
         (["create", "t", "--replica-assignment", "1:x"], "write the brokers of each partition, as 1:2,2:3"),
+        (["create", "t", "--replica-assignment", f"1:{1 << 31}"], "write the brokers of each partition"),
         (["create", "t", "--replica-assignment", "1", "--partitions", 1], "leave them out"),
         (["create", "t", "--config", "a"], "write --config NAME=VALUE"),
         (["create", "t", "--config", "a=1", "--config", "a=2"], "config a is given twice"),

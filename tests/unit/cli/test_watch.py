@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kraftd.cli.failures import CommandError
+from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.log_stream import LogEnds, LogStream, Part, WholeSnapshot
 from kraftd.cli.watch import change_lines, record_lines
 from kraftd.metadata.image import EMPTY, to_records
@@ -15,6 +15,7 @@ from kraftd.records.frame import AnyRecord, encode_record
 from kraftd.records.messages import BeginTransactionRecord, ConfigRecord, EndTransactionRecord
 from kraftd.records.snapshot import encode_snapshot
 from kraftd.types import OffsetAndEpoch
+from tests.unit.cli.kraftctl import Kraftctl
 
 
 def config(value: str) -> ConfigRecord:
@@ -50,6 +51,13 @@ class Log(LogStream):
     ) -> WholeSnapshot | None:
         chosen = choose(sorted(self._snapshots, key=lambda one: one.log_order))
         return None if chosen is None else self._snapshots[chosen]
+
+
+@pytest.mark.parametrize("offset", [-1, 1 << 63])
+def test_no_log_begins_at_a_number_that_is_no_offset(kraftctl: Kraftctl, offset: int) -> None:
+    outcome = kraftctl("--bootstrap-controller", "127.0.0.1:1", "watch", "--from", offset)
+    assert outcome.code == ExitCode.USAGE
+    assert f"{offset} is not in the range" in outcome.err
 
 
 def changed(log: LogStream, begin: int, *, start: int = 0) -> list[dict[str, Any]]:
