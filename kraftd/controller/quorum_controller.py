@@ -98,7 +98,7 @@ class QuorumController:
         for record in self._bootstrap:
             check_known(record, "a bootstrap record")
         self._max_idle_interval_ms = max_idle_interval_ms
-        self._settings = replace(settings, node_id=me.id, me=me)
+        self._settings = replace(settings, me=me)
         self._image = EMPTY
         self._applied_offset: Offset = 0
         self._leader = KnownLeader()
