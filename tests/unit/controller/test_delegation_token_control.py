@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.context import Client, ControllerSettings
+from kraftd.controller.decisions import ImmediateResponse
 from kraftd.controller.delegation_token_control import (
     CREATE_DELEGATION_TOKEN,
     EXPIRE_DELEGATION_TOKEN,
@@ -23,9 +24,11 @@ from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.controller.token_secret import TokenSecret, TokenSettings
 from kraftd.errors import ErrorCode
 from kraftd.metadata.acl_kinds import AclOperation
+from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.parts.delegation_tokens import DELEGATION_TOKENS
 from kraftd.protocol.messages import (
+    BrokerHeartbeatRequest,
     CreateDelegationTokenRequest,
     CreateDelegationTokenRequestCreatableRenewers,
     ExpireDelegationTokenRequest,
@@ -35,6 +38,7 @@ from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.records.messages import DelegationTokenRecord, RemoveDelegationTokenRecord
 from kraftd.types import Now
 from tests.unit.controller.acl_worlds import acl
+from tests.unit.controller.broker_world import BrokerWorld
 from tests.unit.controller.topic_worlds import cluster
 
 SECRET = "nobody-knows"
@@ -256,6 +260,29 @@ def test_a_token_among_many_is_found_and_changed_as_it_is_by_then(many, request_
     number, records, error = slices_of(plan, changed)
     assert (number, records, error) == (10, [replace(now, expiration_timestamp=NOW_MS + 5)], ErrorCode.NONE)
     assert decide(changed, request_of(hmac_of(last), 5))[0] == records  # at once
+
+
+@pytest.mark.covers("D-35")
+def test_a_new_active_controller_answers_others_between_two_slices_of_a_search() -> None:
+    tokens = [token(f"id-{number}", end=10, most=20) for number in range(2_500)]
+    leading = BrokerWorld(log=[*bootstrap_records(), *tokens], tokens=TokenSettings(TokenSecret(SECRET)))
+    leading.up(5)
+    asked, controller = [], leading.controller
+    for hmac in (b"guessed", hmac_of("id-7")):
+        asked.append(object())
+        request = RenewDelegationTokenRequest(hmac, 5)
+        leading._take(controller.handle(request, leading.now, 2, ALICE), asked[-1])
+    assert (leading.answers, controller.has_next_slice) == ({}, True)
+    leading.slice()
+    heartbeat = BrokerHeartbeatRequest(5, leading.broker(5).broker_epoch, 1)
+    assert isinstance(controller.handle(heartbeat, leading.now, 2), ImmediateResponse)
+    assert leading.answers == {}
+    leading.settle()
+    assert [ErrorCode(leading.answers[each].error_code) for each in asked] == [
+        ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
+        ErrorCode.NONE,
+    ]
+    assert leading.image[DELEGATION_TOKENS].get("id-7").expiration_timestamp == 5
 
 
 def test_a_search_ends_as_soon_as_it_is_found_here_or_by_another(many, made) -> None:
