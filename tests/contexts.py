@@ -4,10 +4,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kraftd.controller.activation import registration_of
 from kraftd.controller.context import NO_CLIENT, Context, ControllerSettings
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import EMPTY, MetadataImage
-from kraftd.types import Now
+from kraftd.types import NodeId, Now
+
+
+def controller_settings(node_id: NodeId, **other: Any) -> ControllerSettings:
+    """The settings of the controller with this id."""
+    return ControllerSettings(me=registration_of(node_id, bytes(16), []), **other)
+
 
 _PLAIN = Context(
     image=EMPTY,

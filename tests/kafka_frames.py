@@ -59,7 +59,14 @@ class Frames:
     """
 
     def __init__(
-        self, message: Message, version: int, *, text: bytes = b"", tags: bytes = b"\0", filled_bytes: int
+        self,
+        message: Message,
+        version: int,
+        *,
+        text: bytes = b"",
+        tags: bytes = b"\0",
+        filled_bytes: int,
+        elements_max: int = 1 << 30,
     ) -> None:
         self._message = message
         self._version = version
@@ -67,6 +74,7 @@ class Frames:
         self._text = text
         self._tags = tags if self._is_flexible else b""
         self._filled_bytes = filled_bytes
+        self._elements_max = elements_max
 
     def costly(self) -> Iterator[tuple[str, bytes]]:
         """A frame without its length for each array of the message, with the array's name."""
@@ -118,7 +126,7 @@ class Frames:
         inner = field.type.element if isinstance(field.type, ArrayType) else field.type
         if len(path) == 1:
             element = self._element(inner)
-            count = self._filled_bytes // len(element)
+            count = min(self._filled_bytes // len(element), self._elements_max)
             return self._count(count) + element * count
         assert isinstance(inner, StructType)
         inside = self._body(inner.definition, path[1:])

@@ -52,10 +52,8 @@ NO_CLIENT: Final = Client()
 class ControllerSettings(msgspec.Struct, frozen=True):
     """What a controller knows of itself and its configuration file: Kafka's names and defaults."""
 
-    node_id: NodeId = NO_NODE
-    """This controller. As a broker of that id it may have dynamic configs of its own."""
     me: ControllerRegistration | None = None
-    """What it registers as; None where nobody asks."""
+    """This controller, and what it registers as; None where nobody asks."""
     num_partitions: int = 1
     default_replication_factor: int = 1
     min_insync_replicas: int = 1
@@ -81,6 +79,11 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     static_configs: Mapping[str, str] = {}
     """What the file sets of a broker's keys: a place where the effective value of a config may come from. Of
     passwords it is only said that they are there."""
+
+    @property
+    def node_id(self) -> NodeId:
+        """This controller. As a broker of that id it may have dynamic configs of its own."""
+        return NO_NODE if self.me is None else self.me.id
 
 
 class Context(msgspec.Struct, frozen=True, gc=False):

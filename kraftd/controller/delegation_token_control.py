@@ -13,9 +13,9 @@ Differs: renewed for a time that no 64 bits hold, a token lives as long as it ma
 Kafka's controller may not know a token yet whose making it has told of; here it does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -51,6 +51,11 @@ _UNTOLD: Final = Principal("", "")
 """The requester in older versions."""
 _NO_TIME: Final = -1
 _NOT_ALLOWED: Final = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+_Changed: TypeAlias = tuple[Sequence[AnyRecord], Any]
+"""The records of a decision, and its response."""
+_ByHmac = TypeVar("_ByHmac", RenewDelegationTokenRequest, ExpireDelegationTokenRequest)
+"""A request that shows an HMAC."""
 
 
 # -- making
@@ -170,7 +175,11 @@ def _timeless(response: CreateDelegationTokenResponse) -> CreateDelegationTokenR
 
 
 def renew_delegation_token(context: Context, request: RenewDelegationTokenRequest) -> Decided:
-    """The record of a token that lives longer, and its response for when that is committed."""
+    """The record of a token that lives longer, and its response, once the token was found."""
+    return _once_found(context, request, _renew)
+
+
+def _renew(context: Context, request: RenewDelegationTokenRequest) -> _Changed:
     now_ms = context.now.wall_ms
     if not _may_ask(context.client):
         return [], RenewDelegationTokenResponse(_NOT_ALLOWED, _NO_TIME)
@@ -196,7 +205,11 @@ def refuse_to_renew(
 
 
 def expire_delegation_token(context: Context, request: ExpireDelegationTokenRequest) -> Decided:
-    """The record of a token that ends, at once or later, and its response for when that is committed."""
+    """The record of a token that ends, at once or later, and its response, once the token was found."""
+    return _once_found(context, request, _expire)
+
+
+def _expire(context: Context, request: ExpireDelegationTokenRequest) -> _Changed:
     now_ms = context.now.wall_ms
     if not _may_ask(context.client):
         return [], ExpireDelegationTokenResponse(_NOT_ALLOWED, _NO_TIME)
@@ -219,6 +232,45 @@ def refuse_to_expire(
 ) -> ExpireDelegationTokenResponse:
     """The response if the token stays as it was, or perhaps does."""
     return ExpireDelegationTokenResponse(error_code=error)
+
+
+def _once_found(
+    context: Context, request: _ByHmac, decide: Callable[[Context, _ByHmac], _Changed]
+) -> Decided:
+    """Decide about the token whose HMAC was shown, at once unless that takes long to find."""
+    tokens = context.settings.tokens
+    if tokens is None or not _may_ask(context.client):
+        return decide(context, request)
+    slices = tokens.secret.look_for(request.hmac, context.image[DELEGATION_TOKENS])
+    return TokenSearch(slices, request, decide) if _goes_on(slices) else decide(context, request)
+
+
+def _goes_on(slices: Iterator[None]) -> bool:
+    """Whether another slice was done, and it was not the last one."""
+    return any(True for _ in slices)
+
+
+class TokenSearch(Plan):
+    """The token of an HMAC is looked for in slices, and then decided about."""
+
+    kind = "FindDelegationToken"
+
+    def __init__(
+        self, slices: Iterator[None], request: Any, decide: Callable[[Context, Any], _Changed]
+    ) -> None:
+        self._slices, self._request, self._decide = slices, request, decide
+        self._response: Any = None
+
+    def advance(self, context: Context) -> tuple[Sequence[AnyRecord], bool]:
+        """Look at some more tokens; once it was found, or is none, the records of the decision."""
+        if _goes_on(self._slices):
+            return (), False
+        records, self._response = self._decide(context, self._request)
+        return records, True
+
+    def response(self) -> Any:
+        """That of the decision."""
+        return self._response
 
 
 def _shown(context: Context, hmac: bytes) -> tuple[TokenSettings, DelegationTokenRecord]:

@@ -98,7 +98,7 @@ class QuorumController:
         for record in self._bootstrap:
             check_known(record, "a bootstrap record")
         self._max_idle_interval_ms = max_idle_interval_ms
-        self._settings = replace(settings, node_id=me.id, me=me)
+        self._settings = replace(settings, me=me)
         self._image = EMPTY
         self._applied_offset: Offset = 0
         self._leader = KnownLeader()
@@ -122,6 +122,7 @@ class QuorumController:
         """What the active controller knows of brokers beside the log; empty on all others."""
         self._operations = {each.request: each for each in operations}
         self._writes = {each.request: each for each in operations if isinstance(each, WriteOperation)}
+        self._unread = {each.request.API_KEY: each for each in self._writes.values() if each.refuses_unread}
         self._arrivals = {each.request: each.arrived for each in self._writes.values() if each.arrived}
         handler_of: Mapping[type[Operation], Callable[..., Decision]] = {
             WriteOperation: self._decide_write,
@@ -184,6 +185,11 @@ class QuorumController:
         """The response to a request that was not done, with this reason, or with what the error says."""
         why = write_refusal(error, self._leader) if text is None else text
         return self._operations[type(request)].refuse(request, error, why)
+
+    def refusal_unread(self, api_key: int) -> Any:
+        """The response to a request that is refused here whatever it holds; None for one to be read."""
+        operation = self._unread.get(api_key) if self._active is None else None
+        return operation and operation.refuse(operation.request(), ErrorCode.NOT_CONTROLLER, "")
 
     def too_late(self, request: Any) -> Any:
         """The response to a request that waited for longer than makes sense to decide it."""

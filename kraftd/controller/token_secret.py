@@ -3,15 +3,16 @@
 A token's HMAC is the password of whoever shows the token. It is in no record: every node with the same secret
 makes it of the token's id. So is the way back, from an HMAC to a token: it is looked up among the HMACs of
 all tokens, which are remembered here, since each takes some microseconds to make. A new active controller
-makes those of all tokens at the first one that it does not know, in one turn: 35 ms for 10,000 tokens. In
-smaller pieces it could not answer, since whatever it has not made yet may be what was shown. Later only those
-that are new are made; to look for these takes 2 ms, for an unknown HMAC after each change of any token.
+makes them when it is shown the first one that it does not know: those of 10,000 tokens take 35 ms, which is
+too long for one turn of its loop, so they are made in slices (`look_for`). Later only those that are new are
+made.
 
 Nothing shows the secret, nor what it made: neither `repr` nor an exception.
 Follows: createHmac of Kafka's DelegationTokenControlManager.
 """
 
 import hmac
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -22,6 +23,12 @@ from kraftd.records.messages import DelegationTokenRecord
 _FORGOTTEN_MAX: Final = 1_000
 """HMACs of tokens that are gone are kept up to this many, beside as many as there are tokens."""
 
+_SLICE_WORK: Final = 16_384
+_MADE_WORK: Final = 16
+"""What one slice may cost, and what it costs to make an HMAC: as much as to look at so many tokens. A slice
+makes a thousand HMACs, or looks at 16,000 tokens, in some 4 ms.
+"""
+
 
 class TokenSecret:
     """A secret, never shown. Two of the same text are equal.
@@ -29,7 +36,7 @@ class TokenSecret:
     It remembers HMACs, which changes none of its answers.
     """
 
-    __slots__ = ("_hmacs", "_ids", "_key", "_known")
+    __slots__ = ("_forgotten", "_hmacs", "_ids", "_key", "_known")
 
     def __init__(self, text: str) -> None:
         self._key = text.encode("utf-8", "replace")
@@ -37,6 +44,8 @@ class TokenSecret:
         self._ids: dict[bytes, str] = {}
         self._known: Entities[str, DelegationTokenRecord] | None = None
         """The tokens whose HMACs were made last: who guesses HMACs makes no work but the first time."""
+        self._forgotten = 0
+        """How often HMACs were forgotten."""
 
     def __repr__(self) -> str:
         return "[hidden]"
@@ -59,23 +68,34 @@ class TokenSecret:
         self._forget(tokens)
         return self._remember(token_id)
 
+    def look_for(self, token_hmac: bytes, tokens: Entities[str, DelegationTokenRecord]) -> Iterator[None]:
+        """Make HMACs of tokens, a slice before each `None`, until this one is among them or all are made.
+
+        Between two slices others may look, or make tokens, or end them.
+        """
+        if token_hmac in self._ids or tokens is self._known:
+            return
+        self._forget(tokens)
+        forgotten, work_left = self._forgotten, _SLICE_WORK
+        for token_id, token in tokens.items():
+            if work_left <= 0:
+                yield
+                if token_hmac in self._ids or tokens is self._known:
+                    return
+                work_left = _SLICE_WORK
+            work_left -= 1
+            if token_id not in self._hmacs:
+                self._remember(token.token_id)
+                work_left -= _MADE_WORK
+        if forgotten == self._forgotten:
+            self._known = tokens
+
     def token_of(
         self, token_hmac: bytes, tokens: Entities[str, DelegationTokenRecord]
     ) -> DelegationTokenRecord | None:
-        """The token with this HMAC; None if there is none among these."""
+        """The token with this HMAC, which was looked for; None if there is none among these."""
         token_id = self._ids.get(token_hmac)
-        if token_id is None and tokens is not self._known:
-            self._learn(tokens)
-            token_id = self._ids.get(token_hmac)
         return None if token_id is None else tokens.get(token_id)
-
-    def _learn(self, tokens: Entities[str, DelegationTokenRecord]) -> None:
-        """Make the HMACs that are missing."""
-        self._forget(tokens)
-        for token_id, token in tokens.items():
-            if token_id not in self._hmacs:
-                self._remember(token.token_id)
-        self._known = tokens
 
     def _remember(self, token_id: str) -> bytes:
         made = self._hmacs[token_id] = self.hmac_of(token_id)
@@ -89,6 +109,7 @@ class TokenSecret:
             self._hmacs, self._ids = left, {made: each for each, made in left.items()}
             # Some that were known have gone since, and come back if the write that ended them is withdrawn.
             self._known = None
+            self._forgotten += 1
 
 
 class TokenSettings(msgspec.Struct, frozen=True):

@@ -3,8 +3,9 @@
 Entered by `server`, with each frame of a connection whose first frame chose that codec (D-36). There is no
 handshake: the other end says what it is only in each request, and is served as a client. Requests are served
 one at a time, so that their responses come in the order of the requests, as Kafka's clients expect: while a
-Fetch is parked, its connection waits. What is not served is not advertised either: whoever sends it
-nevertheless loses the connection, as with Kafka.
+Fetch is parked, its connection waits. A long request that is refused whatever it holds is not decoded.
+What is not served is not advertised either: whoever sends it nevertheless loses the connection, as with
+Kafka.
 
 A connection has one state yet, and two more have their places. TLS comes before the first byte of a frame:
 it is the transport's. SASL comes before the first request but ApiVersions: until it is done `handle` takes
@@ -17,14 +18,14 @@ version 0, with UNSUPPORTED_VERSION and the versions of that API alone, and the 
 """
 
 import re
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from kraftd.errors import ErrorCode
 from kraftd.net.budgets import PeerClass
 from kraftd.protocol.api_names import api_name
 from kraftd.protocol.codec import Buffer, Request, UnsupportedVersion
 from kraftd.protocol.kafka_codec import API_VERSIONS, KAFKA
-from kraftd.protocol.limits import HEAD_BYTES_MAX_BEFORE_HANDSHAKE
+from kraftd.protocol.limits import HEAD_BYTES_MAX_BEFORE_HANDSHAKE, SHORT_REQUEST_BYTES_MAX
 from kraftd.protocol.messages import ApiVersionsResponse, ApiVersionsResponseApiVersion
 
 
@@ -42,6 +43,9 @@ class Connection(Protocol):
 
     def must_hold_back(self, frame: Buffer) -> bool:
         """Keep a request undecoded if there is no room for its response now."""
+
+    def refusal_unread(self, api_key: int) -> Any:
+        """The response to every request of an API that there is now; None if they have to be read."""
 
     def dispatch(self, request: Request) -> None:
         """Give a request to its handler."""
@@ -92,6 +96,10 @@ class KafkaSession:
             if key == API_VERSIONS:
                 connection.allow_frames(self._request_bytes_max)
             if connection.must_hold_back(frame):
+                return
+            if len(frame) > SHORT_REQUEST_BYTES_MAX and (refusal := connection.refusal_unread(key)):
+                self._requests, self._only = self._requests + 1, None
+                connection.write_response(KAFKA.answer(frame, refusal))
                 return
             request = KAFKA.decode_request(frame)
         except UnsupportedVersion as error:

@@ -26,7 +26,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from kraftd.controller.context import Client
 from kraftd.errors import ErrorCode, InvariantError
@@ -59,6 +59,10 @@ _CODECS: Mapping[int, Codec] = {**CODECS, KAFKA_API_KEYS: KAFKA}
 """What may be spoken here, by the first byte of a connection's first frame."""
 
 _NO_ROOM = Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many connections; the last slots are for voters")
+
+
+def _read_all(_api_key: int) -> None:
+    """For those who refuse nothing unread."""
 
 
 class ServerHandler(Protocol):
@@ -115,6 +119,8 @@ class Server:
         """The name of the listener, in Kafka's sense."""
         self.kafka_request_bytes_max = limits.KAFKA_FRAME_BYTES_MAX
         """The longest request there (`socket.request.max.bytes`), from the first ApiVersions on."""
+        self.refusal_unread: Callable[[int], Any] = _read_all
+        """The response to every request of an API, if it is one now whatever a request holds; else None."""
         self.connections: dict[int, InboundConnection] = {}
         self.max_idle_ms = 600_000
         """How long a connection but a voter's may send no request (`connections.max.idle.ms`)."""
@@ -256,6 +262,10 @@ class InboundConnection(BudgetedConnection):
     def claimed_id(self) -> NodeId | None:
         """The node id of its greeting; None before the greeting."""
         return None if self.greeting is None else self.greeting.node_id
+
+    def refusal_unread(self, api_key: int) -> Any:
+        """The response to every request of an API that there is now; None if they have to be read."""
+        return self._server.refusal_unread(api_key)
 
     def opened(self) -> None:
         """Take a slot, and start the time for the handshake."""

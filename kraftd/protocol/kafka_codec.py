@@ -27,7 +27,13 @@ from kraftd.errors import ErrorCode, MalformedError, UnencodableError
 from kraftd.protocol.apis import Api, api_table
 from kraftd.protocol.codec import Buffer, MalformedRequestError, Request, UnsupportedVersion
 from kraftd.protocol.kafka import API_MODULES
-from kraftd.protocol.limits import HEAD_BYTES_MAX, KAFKA_FRAME_BYTES_MAX, SHORT_REQUEST_BYTES_MAX
+from kraftd.protocol.limits import (
+    HEAD_BYTES_MAX,
+    KAFKA_ELEMENTS_MAX,
+    KAFKA_FRAME_BYTES_MAX,
+    KAFKA_LONGEST_ELEMENTS_MAX,
+    SHORT_REQUEST_BYTES_MAX,
+)
 from kraftd.serde.binary import (
     READ_ERRORS,
     WRITE_ERRORS,
@@ -36,6 +42,7 @@ from kraftd.serde.binary import (
     read_nullable_string,
     write_string,
 )
+from kraftd.serde.metered import MeteredBytes
 from kraftd.serde.tagged import read_tags
 
 _RESPONSE_OPENING: Final = struct.Struct(">ii")
@@ -78,9 +85,10 @@ _LONG_REQUESTS: Final = frozenset(
 )
 """Requests about many things at once; those in neither are no longer than `SHORT_REQUEST_BYTES_MAX`."""
 
-_BYTES_MAX: Final = dict.fromkeys(_LONG_REQUESTS, HEAD_BYTES_MAX) | dict.fromkeys(
-    _LONGEST_REQUESTS, KAFKA_FRAME_BYTES_MAX
-)
+_LONG: Final = HEAD_BYTES_MAX, KAFKA_ELEMENTS_MAX
+_LONGEST: Final = KAFKA_FRAME_BYTES_MAX, KAFKA_LONGEST_ELEMENTS_MAX
+_BOUNDS: Final = dict.fromkeys(_LONG_REQUESTS, _LONG) | dict.fromkeys(_LONGEST_REQUESTS, _LONGEST)
+"""How many bytes a request may have, and how many elements it may be, if it is longer than most."""
 
 _JOINED_BYTES_MAX: Final = 256 * 1024
 """A frame up to this size is one buffer: a copy costs less than one more buffer to write."""
@@ -175,18 +183,22 @@ class KafkaCodec:
         return _buffers([_RESPONSE_OPENING.pack(size, correlation_id), body], size)
 
     def decode_request(self, frame: Buffer) -> Request:
-        """Read a request; its records are in its message."""
-        data = frame if isinstance(frame, bytes) else bytes(frame)
+        """Read a request; its records are in its message. A long frame that is a view is released, so that it
+        is not kept beside what is made of it.
+        """
         try:
-            key, version, correlation_id = _REQUEST_HEAD.unpack_from(data)
+            key, version, correlation_id = _REQUEST_HEAD.unpack_from(frame)
         except struct.error:
-            raise MalformedError(f"not a request: {len(data)} bytes are no header") from None
+            raise MalformedError(f"not a request: {len(frame)} bytes are no header") from None
         side = self._requests.get((key, version)) or self._loaded(self._requests, key, version)
         if side is None:
             raise UnsupportedVersion(key, version, correlation_id, self.apis.get(key))
+        data = b""
         try:
-            if len(data) > SHORT_REQUEST_BYTES_MAX:
-                _check_size(len(data), API_MODULES[key].name)
+            if len(frame) > SHORT_REQUEST_BYTES_MAX:
+                data = _metered(frame, API_MODULES[key].name)
+            else:
+                data = frame if isinstance(frame, bytes) else bytes(frame)
             client_id, at = read_nullable_string(data, _REQUEST_HEAD.size)
             if side.has_tags:
                 at = read_tags(data, at)[1] if data[at] else at + 1
@@ -229,6 +241,14 @@ class KafkaCodec:
             name = API_MODULES[expected[0]].name
             raise MalformedError(f"{name} response version {expected[1]}: {_reason(error, data)}") from None
         return message
+
+    def answer(self, frame: Buffer, response: Any) -> list[Buffer]:
+        """The frame of a response to a request of which nothing but the header is read."""
+        try:
+            _, version, correlation_id = _REQUEST_HEAD.unpack_from(frame)
+        except struct.error:
+            raise MalformedError(f"not a request: {len(frame)} bytes are no header") from None
+        return self.encode_response(version, correlation_id, response)
 
     def peek_api_key(self, frame: Buffer) -> int:
         """Which API a request is of, without its body being decoded."""
@@ -316,10 +336,19 @@ KAFKA: Final = KafkaCodec()
 """The codec of every connection of Kafka's."""
 
 
-def _check_size(size: int, name: str) -> None:
-    limit = _BYTES_MAX.get(name, SHORT_REQUEST_BYTES_MAX)
-    if size > limit:
-        raise MalformedError(f"{size} bytes are more than {limit}")
+def _metered(frame: Buffer, name: str) -> MeteredBytes:
+    """A long request, which may be as many elements as its kind may.
+
+    Raises:
+        MalformedError: It is longer than that.
+    """
+    bytes_max, elements_max = _BOUNDS.get(name, (SHORT_REQUEST_BYTES_MAX, 0))
+    if len(frame) > bytes_max:
+        raise MalformedError(f"{len(frame)} bytes are more than {bytes_max}")
+    data = MeteredBytes(frame, elements_max)
+    if isinstance(frame, memoryview):
+        frame.release()
+    return data
 
 
 def _with_records(message: Any, records: Sequence[Buffer]) -> Any:

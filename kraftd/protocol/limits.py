@@ -66,6 +66,15 @@ many things have `HEAD_BYTES_MAX`: filled with 4 MiB of the smallest elements th
 three of them an election. Whatever a frame holds, decoding it takes at most 32 times as many bytes of memory,
 and 20 ms for 64 KiB."""
 
+KAFKA_ELEMENTS_MAX: Final = 3 * msgpack_types.ARRAY_LENGTH_MAX
+"""Structs, strings and tagged fields of a request of Kafka's wire about many things: as many as one of
+msgpack may hold, in its array and inside that. Checked before they are made: 1 MiB could else be 260,000 of
+them, which take 27 MB. An operation makes no more than `OPERATION_RECORDS_MAX` records of them.
+"""
+
+KAFKA_LONGEST_ELEMENTS_MAX: Final = 13 * msgpack_types.ARRAY_LENGTH_MAX
+"""The same of the longest: what a broker has to say of 50,000 partitions with three replicas in sync each."""
+
 RECORDS_BYTES_MAX: Final = 8 * MIB
 """The records of one frame."""
 

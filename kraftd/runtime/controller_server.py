@@ -199,8 +199,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             wake=driver.wake,
             long_response_keys=LONG_RESPONSE_KEYS,
         )
-        self.server.listener = config.bind.listener
-        self.server.max_idle_ms = config.max_idle_ms
+        self.server.listener, self.server.max_idle_ms = config.bind.listener, config.max_idle_ms
         self.server.kafka_request_bytes_max = min(config.request_bytes_max, KAFKA_FRAME_BYTES_MAX)
         self.peer_connections = PeerConnections(
             identity,
@@ -303,6 +302,7 @@ class ControllerServer(RaftListener, NoticeLogger):
         """
         router, network = self.router, self.network
         router.gate = gate_of(self.controller, self._limited_logger)
+        self.server.refusal_unread = self.controller.refusal_unread
         router.add(network.handlers)
         router.add({FetchRequest: network.request_received}, topic_id=METADATA_TOPIC_ID)
         apis = self.apis.handlers

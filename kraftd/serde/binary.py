@@ -26,6 +26,7 @@ from typing import TypeAlias, TypeVar
 
 from kraftd.errors import MalformedError, UnencodableError
 from kraftd.serde.generated import Records
+from kraftd.serde.metered import NUMBERS_AN_ELEMENT, MeteredBytes
 from kraftd.serde.varint import encode_uvarint, read_uvarint
 
 T = TypeVar("T")
@@ -421,6 +422,8 @@ def _raw_text(value: str) -> bytes:
 def _numbers(data: bytes, position: int, count: int, code: str, size: int) -> tuple[tuple[int, ...], int]:
     if count * size > len(data) - position:
         raise MalformedError(f"byte {position}: {count} elements cannot be in the bytes left")
+    if type(data) is MeteredBytes:
+        data.take(count // NUMBERS_AN_ELEMENT, position)
     return struct.unpack_from(f">{count}{code}", data, position), position + count * size
 
 
@@ -430,6 +433,8 @@ def _elements(
     left = len(data) - position
     if count * smallest_bytes > left or (count > FEW_ELEMENTS and count * ELEMENT_BYTES > left):
         raise MalformedError(f"byte {position}: {count} elements cannot be in the bytes left")
+    if type(data) is MeteredBytes:
+        data.take(count, position)
     if count == 1:
         value, position = element(data, position)
         return (value,), position

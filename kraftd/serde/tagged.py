@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kraftd.errors import MalformedError, UnencodableError
 from kraftd.serde.binary import LENGTHS, ZERO, Chunks
 from kraftd.serde.generated import UnknownTags
+from kraftd.serde.metered import MeteredBytes
 from kraftd.serde.varint import encode_uvarint, read_uvarint
 
 TAGS_MAX = 64
@@ -26,6 +27,8 @@ def read_tags(
         return (), position
     if count > count_max or count * 2 > len(data) - position:
         raise MalformedError(f"byte {position}: {count} tagged fields cannot be in the bytes left")
+    if type(data) is MeteredBytes:
+        data.take(count, position)
     found = []
     before = -1
     bytes_end = len(data)
@@ -52,6 +55,8 @@ def read_unknown_tags(data: bytes, position: int) -> tuple[UnknownTags, int]:
         count, tag, size = data[position : position + 3]
         end = position + 3 + size
         if count == 1 and tag < 0x80 and 0 < size < 0x80 and end <= len(data):
+            if type(data) is MeteredBytes:
+                data.take(1, position)
             return ((tag, data[position + 3 : end]),), end
     tags, end = read_tags(data, position)
     return unread(data, tags), end

@@ -20,18 +20,27 @@ KIBIBYTE = 1 << 10
 MEBIBYTE = 1 << 20
 ENVELOPE, FETCH, METADATA, PRODUCE = 58, 1, 3, 0
 REQUESTS = list(kafka_requests())
+LONGEST = ((1, 24_000), (4, 105_000), (1, 48_000), (4, 210_000))
+"""How long requests may be, in MiB, and of how many elements, with a tag each and without."""
 
 TEXTS = (b"", b"ab")
 TAGS = (b"\0", b"\1\x7f\1a")
 
 
-def requests_of(ground: Ground, filled_bytes: int) -> Iterator[Frames]:
+def requests_of(ground: Ground, filled_bytes: int, elements_max: int = 1 << 30) -> Iterator[Frames]:
     """The makers of frames of every served API and version, with short texts and tags of each kind."""
     keys = served(ground.leader.port)
     for message, version in REQUESTS:
         if message.key in keys:
             for text, tags in zip(TEXTS, TAGS, strict=True):
-                yield Frames(message, version, text=text, tags=tags, filled_bytes=filled_bytes)
+                yield Frames(
+                    message,
+                    version,
+                    text=text,
+                    tags=tags,
+                    filled_bytes=filled_bytes,
+                    elements_max=elements_max,
+                )
 
 
 @attack(STRANGER)
@@ -82,10 +91,16 @@ def kafka_costliest_frames(ground: Ground) -> None:
 
 @attack(CLIENT)
 def kafka_longest_frames(ground: Ground) -> None:
-    """The longest requests, of 1 and of 4 MiB, filled with what is small on the wire."""
-    longest = [frames for size in (1, 4) for frames in requests_of(ground, size * MEBIBYTE - 8 * KIBIBYTE)]
+    """The longest requests, of 1 and of 4 MiB, filled with what is small on the wire, as far as it goes."""
+    longest = [
+        frames
+        for size, elements in LONGEST
+        for elements_max in (1 << 30, elements)
+        for frames in requests_of(ground, size * MEBIBYTE - 8 * KIBIBYTE, elements_max)
+    ]
     for number in ground.lasting(0.1):
-        _, frame = next(longest[number * 5 % len(longest)].costly(), ("", b""))
+        frames = list(longest[number * 5 % len(longest)].costly()) or [("", b"")]
+        _, frame = ground.rng.choice(frames)
         with unharmed(), ground.open(ground.node_ids[number % 3], timeout_s=0.5) as line:
             line.send(framed(ASK) + framed(frame))
             line.drain(0.05)

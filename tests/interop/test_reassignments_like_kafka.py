@@ -12,10 +12,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from contexts import context_of
+from contexts import context_of, controller_settings
 from msgspec.structs import replace
 
-from kraftd.controller.context import ControllerSettings
 from kraftd.controller.partitions.in_sync import alter_partition
 from kraftd.controller.partitions.listing import list_partition_reassignments
 from kraftd.controller.partitions.partition_change_builder import is_reassigning
@@ -46,7 +45,7 @@ REQUESTS = 1_500
 BROKER_IDS = range(1, 8)
 TOPICS_THERE = {"a": 3, "b": 4}
 """Topics and their numbers of partitions."""
-SETTINGS = ControllerSettings(node_id=NODE_ID)
+SETTINGS = controller_settings(NODE_ID)
 
 
 @pytest.fixture(scope="module")

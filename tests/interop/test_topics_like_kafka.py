@@ -11,11 +11,11 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from contexts import context_of
+from contexts import context_of, controller_settings
 from msgspec.structs import replace
 
 from kraftd.controller.configs.configuration_control import alter_configs, incremental_alter_configs
-from kraftd.controller.context import Client, ControllerSettings
+from kraftd.controller.context import Client
 from kraftd.controller.policies import AlterConfigMetadata, CreateTopicMetadata, Policies, PolicyViolation
 from kraftd.controller.topics.adding import create_partitions
 from kraftd.controller.topics.creating import create_topics
@@ -76,8 +76,8 @@ STATIC_CONFIGS = {
     "compression.type": "lz4",
     "group.consumer.max.session.timeout.ms": "50000",
 }
-SETTINGS = ControllerSettings(
-    node_id=NODE_ID, num_partitions=3, default_replication_factor=2, static_configs=STATIC_CONFIGS
+SETTINGS = controller_settings(
+    NODE_ID, num_partitions=3, default_replication_factor=2, static_configs=STATIC_CONFIGS
 )
 
 TOPIC_VALUES = {

@@ -44,6 +44,7 @@ from tests.sim.broker_log import Folds
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import State
 from tests.sim.electors import Elector
+from tests.sim.far_brokers import bring_near
 from tests.sim.mover import Mover
 from tests.sim.partition_judge import LOOK_US, PartitionJudge
 
@@ -363,18 +364,16 @@ class BrokerCluster:
     @property
     def is_well(self) -> bool:
         """Whether every live broker is unfenced, and every partition that can be led is."""
-        known = self.auditor.brokers
-        for broker in self.brokers.values():
-            registered = known.get(broker.id)
-            if not broker.is_up or broker.is_stopping:
-                continue
-            if (
-                registered is None
-                or not registered.is_active
-                or registered.incarnation != broker.incarnation_id
-            ):
-                return False
+        if not all(self._is_back(broker) for broker in self.brokers.values()):
+            return False
         return next(self.auditor.leaderless(), None) is None
+
+    def _is_back(self, broker: SimBroker) -> bool:
+        """Whether it is unfenced, if it lives."""
+        if not broker.is_up or broker.is_stopping:
+            return True
+        known = self.auditor.brokers.get(broker.id)
+        return known is not None and known.is_active and known.incarnation == broker.incarnation_id
 
     def patience_us(self) -> int:
         """How long healed brokers may take: an old session ends, they register, catch up and are unfenced."""
@@ -390,7 +389,12 @@ class BrokerCluster:
         for broker in self.brokers.values():
             if broker.is_stale:
                 broker.calm()
+        since, began_us = world.auditor.committed[0], world.now_us
         if world.run_until(lambda: self.is_well, limit_us):
+            return
+        away = [broker.id for broker in self.brokers.values() if not self._is_back(broker)]
+        near = bring_near(world, away, since, world.now_us - began_us)
+        if near and world.run_until(lambda: self.is_well, limit_us):
             return
         fenced = {
             broker.id: (broker.epoch, broker.is_unfenced, self.auditor.brokers.get(broker.id))

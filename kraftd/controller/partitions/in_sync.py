@@ -215,5 +215,5 @@ def _state_of(partition: PartitionRecord) -> AlterPartitionResponsePartitionData
 
 
 ALTER_PARTITION = WriteOperation(
-    AlterPartitionRequest, alter_partition, refuse, event_class=EventClass.REPLICAS
+    AlterPartitionRequest, alter_partition, refuse, event_class=EventClass.REPLICAS, refuses_unread=True
 )

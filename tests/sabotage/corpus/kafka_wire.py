@@ -5,6 +5,10 @@ from tests.sabotage.mutant import mutant
 _ENVELOPES = "tests/unit/runtime/test_envelopes.py"
 _CODEC = "tests/unit/protocol/test_kafka_codec.py"
 _SESSIONS = "tests/unit/net/test_kafka_session.py"
+_METERED = (
+    f"{_CODEC}::test_a_long_request_is_only_so_many_elements_and_too_many_are_refused_before_they_are_made"
+)
+_UNREAD = "test_a_long_request_that_is_refused_whatever_it_holds_is_answered_unread_and_in_its_order"
 _FORWARDED = "kraftd.runtime.envelopes:ForwardedClient"
 
 KAFKA_WIRE = (
@@ -79,5 +83,77 @@ KAFKA_WIRE = (
             "router.api_keys",
         ),
         where=(f"{_ENVELOPES}::test_what_only_brokers_send_is_not_served_inside_an_envelope",),
+    ),
+    mutant(
+        "numbers-cost-nothing",
+        "D-38",
+        "Four megabytes of numbers become forty of objects at each node that is sent them.",
+        "tests",
+        ("kraftd.serde.binary:_numbers", "if type(data) is MeteredBytes:", "if False:"),
+        where=(_METERED,),
+    ),
+    mutant(
+        "only-the-outermost-elements-count",
+        "D-38",
+        "A long request with few topics is as many partitions as its bytes allow, and takes 27 times as much memory.",
+        "tests",
+        (
+            "kraftd.serde.binary:_elements",
+            "if type(data) is MeteredBytes:",
+            "if type(data) is MeteredBytes and position < 32:",
+        ),
+        where=(_METERED,),
+    ),
+    mutant(
+        "tagged-fields-cost-nothing",
+        "D-38",
+        "Each struct of a long request brings 64 tagged fields, of three bytes on the wire and 110 in memory.",
+        "tests",
+        ("kraftd.serde.tagged:read_unknown_tags", "if type(data) is MeteredBytes:", "if False:"),
+        where=(_METERED,),
+    ),
+    mutant(
+        "counted-when-made",
+        "D-38",
+        "Too many elements are refused once they are there: the memory is gone by then.",
+        "tests",
+        (
+            "kraftd.serde.binary:_elements",
+            "    return tuple(values), position",
+            "    if type(data) is MeteredBytes:\n        data.take(count, position)\n    return tuple(values), position",
+        ),
+        (
+            "kraftd.serde.binary:_elements",
+            "if type(data) is MeteredBytes:\n        data.take(count, position)\n    if count == 1:",
+            "if count == 1:",
+        ),
+        where=(_METERED,),
+    ),
+    mutant(
+        "a-brokers-long-request-is-read-by-all",
+        "D-38",
+        "A node that leads nothing decodes 4 MiB only to say that it does not lead.",
+        "tests",
+        (
+            "kraftd.net.kafka_session:KafkaSession.handle",
+            "len(frame) > SHORT_REQUEST_BYTES_MAX and",
+            "len(frame) < 0 and",
+        ),
+        where=(f"{_SESSIONS}::{_UNREAD}",),
+    ),
+    mutant(
+        "the-active-controller-refuses-unread",
+        "D-36",
+        "A broker with many partitions is told by the active controller itself to look for another one.",
+        "tests",
+        (
+            "kraftd.controller.quorum_controller:QuorumController.refusal_unread",
+            "if self._active is None else None",
+            "",
+        ),
+        where=(
+            "tests/unit/controller/test_controller.py"
+            "::test_who_does_not_lead_refuses_a_brokers_partitions_whatever_they_are",
+        ),
     ),
 )

@@ -111,10 +111,45 @@ TOKENS = (
         "Whoever guesses HMACs has the active controller go through all tokens, each time.",
         "test_delegation_token_control.py::test_guesses_are_looked_up_among_the_same_tokens_once",
         (
-            f"{_SECRET}:TokenSecret.token_of",
-            "token_id is None and tokens is not self._known",
-            "token_id is None",
+            f"{_SECRET}:TokenSecret.look_for",
+            "if token_hmac in self._ids or tokens is self._known:\n        return\n    self._forget",
+            "if token_hmac in self._ids:\n        return\n    self._forget",
         ),
+    ),
+    of_tokens(
+        "hmacs-in-one-turn",
+        "A new active controller makes the HMACs of ten thousand tokens in one turn, and answers nobody meanwhile.",
+        "test_delegation_token_control.py::test_hmacs_of_many_tokens_are_made_in_slices",
+        (f"{_SECRET}:TokenSecret.look_for", "if work_left <= 0:", "if False:"),
+    ),
+    of_tokens(
+        "hmacs-are-cheap",
+        "A slice makes as many HMACs as it may look at tokens, and lasts a turn of 35 ms again.",
+        "test_delegation_token_control.py::test_hmacs_of_many_tokens_are_made_in_slices",
+        (f"{_SECRET}:TokenSecret.look_for", "work_left -= _MADE_WORK", "pass"),
+    ),
+    of_tokens(
+        "token-as-it-was-shown",
+        "A token is decided about as it was when the search began, and what was changed meanwhile is undone.",
+        "test_delegation_token_control.py::test_a_token_among_many_is_found_and_changed_as_it_is_by_then",
+        (
+            f"{_CONTROL}:TokenSearch.advance",
+            "if _goes_on(self._slices):\n        return (), False",
+            "if not hasattr(self, 'first'):\n        self.first = context\n    context = self.first\n"
+            "    if _goes_on(self._slices):\n        return (), False",
+        ),
+    ),
+    of_tokens(
+        "known-though-forgotten",
+        "A token whose HMAC was forgotten during a search is never found again.",
+        "test_delegation_token_control.py::test_a_search_does_not_take_for_known_what_was_forgotten_meanwhile",
+        (f"{_SECRET}:TokenSecret.look_for", "if forgotten == self._forgotten:", "if True:"),
+    ),
+    of_tokens(
+        "strangers-have-tokens-looked-for",
+        "Who may not ask has the HMACs of all tokens made all the same.",
+        "test_delegation_token_control.py::test_who_may_not_ask_has_nothing_looked_for",
+        (f"{_CONTROL}:_once_found", "or not _may_ask(context.client)", ""),
     ),
     of_tokens(
         "hmacs-for-ever",
@@ -133,7 +168,7 @@ TOKENS = (
         "every-hmac-anew",
         "When a token was added, the HMACs of all are made again for whoever guesses.",
         "test_delegation_token_control.py::test_guesses_are_looked_up_among_the_same_tokens_once",
-        (f"{_SECRET}:TokenSecret._learn", "if token_id not in self._hmacs:", "if True:"),
+        (f"{_SECRET}:TokenSecret.look_for", "if token_id not in self._hmacs:", "if True:"),
     ),
     of_tokens(
         "renewer-by-its-text",

@@ -20,6 +20,7 @@ from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.controllers import CONTROLLERS
 from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.parts.topics import TOPICS
+from kraftd.protocol import messages as m
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
     AlterPartitionReassignmentsRequest,
@@ -291,6 +292,17 @@ def test_nothing_is_decided_before_activation_is_written():
     assert code(world.alter(("k", "1")).response)[0] is ErrorCode.NOT_CONTROLLER
     world.controller.poll(world.now)
     assert isinstance(world.alter(("k", "1")), Write)
+
+
+@pytest.mark.covers("D-38")
+def test_who_does_not_lead_refuses_a_brokers_partitions_whatever_they_are():
+    world = World()
+    key, others = m.AlterPartitionRequest.API_KEY, (m.BrokerHeartbeatRequest, m.CreateTopicsRequest)
+    told = world.controller.refusal_unread(key)
+    assert told == m.AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    assert [world.controller.refusal_unread(other.API_KEY) for other in others] == [None, None]
+    world.activate()
+    assert world.controller.refusal_unread(key) is None
 
 
 def test_an_activation_that_the_log_refuses_is_tried_again_but_not_at_once():

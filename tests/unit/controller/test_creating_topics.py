@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from contexts import context_of
+from contexts import context_of, controller_settings
 
 from kraftd.controller.context import ControllerSettings
 from kraftd.controller.topics.creating import CREATE_TOPICS, create_topics
@@ -191,8 +191,8 @@ def test_the_result_tells_the_configs_in_force_and_where_they_come_from():
     image = cluster(
         *THREE, ConfigRecord(4, "", "log.retention.ms", "7"), ConfigRecord(4, "9", "log.roll.ms", "8")
     )
-    settings = ControllerSettings(
-        node_id=9, static_configs={"log.retention.hours": "1", "log.flush.interval.ms": "3"}
+    settings = controller_settings(
+        9, static_configs={"log.retention.hours": "1", "log.flush.interval.ms": "3"}
     )
     _, response = create(
         topic(partitions=1, replicas=1, segment_bytes="1048576"), image=image, settings=settings

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.context import Client, ControllerSettings
+from kraftd.controller.decisions import ImmediateResponse
 from kraftd.controller.delegation_token_control import (
     CREATE_DELEGATION_TOKEN,
     EXPIRE_DELEGATION_TOKEN,
@@ -23,9 +24,11 @@ from kraftd.controller.plans import SLICE_RECORDS
 from kraftd.controller.token_secret import TokenSecret, TokenSettings
 from kraftd.errors import ErrorCode
 from kraftd.metadata.acl_kinds import AclOperation
+from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.parts.delegation_tokens import DELEGATION_TOKENS
 from kraftd.protocol.messages import (
+    BrokerHeartbeatRequest,
     CreateDelegationTokenRequest,
     CreateDelegationTokenRequestCreatableRenewers,
     ExpireDelegationTokenRequest,
@@ -35,6 +38,7 @@ from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.records.messages import DelegationTokenRecord, RemoveDelegationTokenRecord
 from kraftd.types import Now
 from tests.unit.controller.acl_worlds import acl
+from tests.unit.controller.broker_world import BrokerWorld
 from tests.unit.controller.topic_worlds import cluster
 
 SECRET = "nobody-knows"
@@ -42,6 +46,7 @@ TOKENS = TokenSettings(TokenSecret(SECRET), max_lifetime_ms=7_000, expiry_time_m
 NOW_MS = 1_000_000
 INT64_MAX = (1 << 63) - 1
 ALICE, BOB, CAROL = (Client(Principal("User", name), is_forwarded=True) for name in ("alice", "bob", "carol"))
+NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 USER_RESOURCE = 7
 KAFKAS = "8r+tSrt8bUb1HYJF2vCbpN3oNh2uXTbcOQgd4oZ+JA6ag1cLVzCtEeVsrzzErDWsr8Qlu8V+CLuC+1KSxbk7hg=="
 
@@ -115,37 +120,68 @@ def test_nothing_shows_the_secret_nor_an_hmac() -> None:
     assert repr(response.hmac)[2:20] not in str(line.fields)
 
 
+def found(secret, hmac, tokens):
+    """The token of an HMAC, looked for to the end."""
+    for _ in secret.look_for(hmac, tokens):
+        pass
+    return secret.token_of(hmac, tokens)
+
+
 def test_tokens_are_found_whatever_came_and_went() -> None:
     secret = TokenSecret(SECRET)
     image = cluster(token("id-1"), token("id-2"))
     tokens = image[DELEGATION_TOKENS]
-    assert secret.token_of(hmac_of("id-2"), tokens) == token("id-2")
-    assert secret.token_of(b"", tokens) is None
+    assert found(secret, hmac_of("id-2"), tokens) == token("id-2")
+    assert found(secret, b"", tokens) is None
     fewer = apply_all(image, [RemoveDelegationTokenRecord("id-2"), token("id-3")], 0)[DELEGATION_TOKENS]
-    assert secret.token_of(hmac_of("id-2"), fewer) is None
-    assert secret.token_of(hmac_of("id-3"), fewer) == token("id-3")
-    assert secret.token_of(hmac_of("id-2"), tokens) == token("id-2")
+    assert found(secret, hmac_of("id-2"), fewer) is None
+    assert found(secret, hmac_of("id-3"), fewer) == token("id-3")
+    assert found(secret, hmac_of("id-2"), tokens) == token("id-2")
 
 
-def test_guesses_are_looked_up_among_the_same_tokens_once(monkeypatch) -> None:
-    secret, made, looked = TokenSecret(SECRET), [], []
-    make, learn = TokenSecret.hmac_of, TokenSecret._learn
-    monkeypatch.setattr(TokenSecret, "hmac_of", lambda self, each: made.append(each) or make(self, each))
-    monkeypatch.setattr(TokenSecret, "_learn", lambda self, each: looked.append(each) or learn(self, each))
-    tokens = cluster(token("id-1"), token("id-2"))[DELEGATION_TOKENS]
+@pytest.fixture
+def made(monkeypatch):
+    """The ids of tokens whose HMACs are made, in order."""
+    ids, make = [], TokenSecret.hmac_of
+    monkeypatch.setattr(TokenSecret, "hmac_of", lambda self, each: ids.append(each) or make(self, each))
+    return ids
+
+
+def test_guesses_are_looked_up_among_the_same_tokens_once(made) -> None:
+    secret, third = TokenSecret(SECRET), hmac_of("id-3")
+    tokens, looked = cluster(token("id-1"), token("id-2"))[DELEGATION_TOKENS], []
+    made.clear()
+    seen = Looked(tokens, looked)
     for _ in range(3):
-        assert secret.token_of(b"guessed", tokens) is None
-    assert (sorted(made), looked) == (["id-1", "id-2"], [tokens])
-    more = tokens.put("id-3", token("id-3"))
-    assert secret.token_of(make(TOKENS.secret, "id-3"), more) == token("id-3")
+        assert found(secret, b"guessed", seen) is None
+    assert (sorted(made), sorted(looked)) == (["id-1", "id-2"], ["id-1", "id-2"])
+    assert found(secret, third, tokens.put("id-3", token("id-3"))) == token("id-3")
     assert sorted(made) == ["id-1", "id-2", "id-3"], "only that of the new one is made"
+
+
+class Looked:
+    """Tokens that note which of them are looked at."""
+
+    def __init__(self, tokens, looked):
+        self._tokens, self._looked = tokens, looked
+
+    def __len__(self):
+        return len(self._tokens)
+
+    def get(self, token_id):
+        return self._tokens.get(token_id)
+
+    def items(self):
+        for token_id, each in self._tokens.items():
+            self._looked.append(token_id)
+            yield token_id, each
 
 
 def test_hmacs_of_tokens_that_are_gone_are_forgotten() -> None:
     secret, tokens = TokenSecret(SECRET), cluster(token("id-1"))[DELEGATION_TOKENS]
     for number in range(1_003):
         secret.hmac_of_new(f"gone-{number}", tokens)
-    assert secret.token_of(hmac_of("id-1"), tokens) == token("id-1")
+    assert found(secret, hmac_of("id-1"), tokens) == token("id-1")
     assert secret._hmacs == {"id-1": hmac_of("id-1")}
     assert secret._ids == {hmac_of("id-1"): "id-1"}
 
@@ -164,12 +200,128 @@ def test_tokens_that_are_made_and_ended_again_and_again_leave_a_thousand_hmacs()
 
 def test_a_token_whose_end_was_withdrawn_is_found_again() -> None:
     secret, tokens = TokenSecret(SECRET), cluster(token("id-1"))[DELEGATION_TOKENS]
-    assert secret.token_of(hmac_of("id-1"), tokens) == token("id-1")
+    assert found(secret, hmac_of("id-1"), tokens) == token("id-1")
     without = tokens.remove("id-1")
     for number in range(1_003):
         secret.hmac_of_new(f"gone-{number}", without)
     assert "id-1" not in secret._hmacs
-    assert secret.token_of(hmac_of("id-1"), tokens) == token("id-1")
+    assert found(secret, hmac_of("id-1"), tokens) == token("id-1")
+
+
+# -- a new active controller, and many tokens
+
+MANY = 10_000
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A cluster with ten thousand tokens."""
+    return cluster(*(token(f"id-{number}") for number in range(MANY)))
+
+
+def slices_of(decided, context):
+    """How many slices a plan takes, and what it decides."""
+    number, is_last = 1, False
+    while not is_last:
+        number += 1
+        records, is_last = decided.advance(context)
+        assert is_last or not records
+    return number, records, ErrorCode(decided.response().error_code)
+
+
+@pytest.mark.covers("D-35")
+def test_hmacs_of_many_tokens_are_made_in_slices(many, made) -> None:
+    """All in one turn took 35 ms, in which no heartbeat was answered."""
+    context = replace(world(tokens=TokenSettings(TokenSecret(SECRET))), image=many)
+    plan = renew_delegation_token(context, RenewDelegationTokenRequest(b"guessed", -1))
+    work = [len(made)]
+    while not plan.advance(context)[1]:
+        work.append(len(made) - sum(work))
+    assert sum(work) <= MANY == len(made) == len(set(made))
+    assert max(work) <= 1_024
+    assert ErrorCode(plan.response().error_code) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    records, error, _ = renew(context, b"guessed too")  # nothing is left to be made
+    assert (records, error, len(made)) == ([], ErrorCode.DELEGATION_TOKEN_NOT_FOUND, MANY)
+
+
+@pytest.mark.covers("D-35")
+@pytest.mark.parametrize("request_of", [RenewDelegationTokenRequest, ExpireDelegationTokenRequest])
+def test_a_token_among_many_is_found_and_changed_as_it_is_by_then(many, request_of) -> None:
+    context = replace(world(client=BOB, tokens=TokenSettings(TokenSecret(SECRET))), image=many)
+    decide = {
+        RenewDelegationTokenRequest: renew_delegation_token,
+        ExpireDelegationTokenRequest: expire_delegation_token,
+    }[request_of]
+    last = list(many[DELEGATION_TOKENS].items())[-1][0]
+    plan = decide(context, request_of(hmac_of(last), 5))
+    now = token(last, may_renew=("User:bob", "User:carol"))
+    changed = replace(context, image=apply_all(many, [now], 0))
+    assert plan.advance(context) == ((), False)
+    number, records, error = slices_of(plan, changed)
+    assert (number, records, error) == (10, [replace(now, expiration_timestamp=NOW_MS + 5)], ErrorCode.NONE)
+    assert decide(changed, request_of(hmac_of(last), 5))[0] == records  # at once
+
+
+@pytest.mark.covers("D-35")
+def test_a_new_active_controller_answers_others_between_two_slices_of_a_search() -> None:
+    tokens = [token(f"id-{number}", end=10, most=20) for number in range(2_500)]
+    leading = BrokerWorld(log=[*bootstrap_records(), *tokens], tokens=TokenSettings(TokenSecret(SECRET)))
+    leading.up(5)
+    asked, controller = [], leading.controller
+    for hmac in (b"guessed", hmac_of("id-7")):
+        asked.append(object())
+        request = RenewDelegationTokenRequest(hmac, 5)
+        leading._take(controller.handle(request, leading.now, 2, ALICE), asked[-1])
+    assert (leading.answers, controller.has_next_slice) == ({}, True)
+    leading.slice()
+    heartbeat = BrokerHeartbeatRequest(5, leading.broker(5).broker_epoch, 1)
+    assert isinstance(controller.handle(heartbeat, leading.now, 2), ImmediateResponse)
+    assert leading.answers == {}
+    leading.settle()
+    assert [ErrorCode(leading.answers[each].error_code) for each in asked] == [
+        ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
+        ErrorCode.NONE,
+    ]
+    assert leading.image[DELEGATION_TOKENS].get("id-7").expiration_timestamp == 5
+
+
+def test_a_search_ends_as_soon_as_it_is_found_here_or_by_another(many, made) -> None:
+    tokens, secret = many[DELEGATION_TOKENS], TokenSecret(SECRET)
+    ids = [token_id for token_id, _ in tokens.items()]
+    shown = hmac_of(ids[1_500])
+    made.clear()
+    slices = secret.look_for(shown, tokens)
+    assert (next(slices), len(made) < 1_024) == (None, True)
+    assert (next(slices), next(slices, "over"), 1_500 < len(made) < 2_048) == (None, "over", True)
+    first, second = secret.look_for(b"one", tokens), secret.look_for(b"another", tokens)
+    next(first)
+    assert found(secret, b"", tokens) is None
+    made.clear()
+    assert (next(first, "over"), next(second, "over"), made) == ("over", "over", [])
+
+
+def test_a_search_does_not_take_for_known_what_was_forgotten_meanwhile(many) -> None:
+    secret, tokens = TokenSecret(SECRET), many[DELEGATION_TOKENS]
+    first = next(iter(tokens.items()))[0]
+    slices = secret.look_for(b"guessed", tokens)
+    next(slices)
+    few = cluster(token("id-1"))[DELEGATION_TOKENS]
+    for number in range(1_003):
+        secret.hmac_of_new(f"gone-{number}", few)
+    assert sum(1 for _ in slices) > 5
+    assert secret.token_of(hmac_of(first), tokens) is None
+    assert found(secret, hmac_of(first), tokens) == token(first)
+
+
+def test_who_may_not_ask_has_nothing_looked_for(many, made) -> None:
+    nobody = Client(Principal("User", "alice", token_authenticated=True), is_forwarded=True)
+    context = replace(world(client=nobody, tokens=TokenSettings(TokenSecret(SECRET))), image=many)
+    for decide, request in (
+        (renew_delegation_token, RenewDelegationTokenRequest(b"guessed", -1)),
+        (expire_delegation_token, ExpireDelegationTokenRequest(b"guessed", -1)),
+    ):
+        assert decide(context, request)[1].error_code == NOT_ALLOWED
+    assert made == []
 
 
 # -- making

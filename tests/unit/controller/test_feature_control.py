@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from contexts import controller_settings
 
 from kraftd.controller.feature_control import UPDATE_FEATURES, update_features
 from kraftd.errors import ErrorCode
@@ -52,7 +53,7 @@ def controller(controller_id, levels=ALL):
 
 def world(*records, level=30, voters=(1, 2, 3), controllers=(2, 3), **settings):
     cluster = Cluster(brokers=(), level=level)
-    known = {"node_id": 1, "voter_ids": frozenset(voters)} | settings
+    known = {"me": controller_settings(1).me, "voter_ids": frozenset(voters)} | settings
     cluster.settings = msgspec.structs.replace(cluster.settings, **known)
     cluster.apply(broker(11), *map(controller, controllers), *records)
     return cluster

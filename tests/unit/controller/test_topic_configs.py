@@ -1,7 +1,7 @@
 """What topics, groups and subscriptions of client metrics can be configured to, and what is in force."""
 
 import pytest
-from contexts import context_of
+from contexts import context_of, controller_settings
 
 from kraftd.controller.configs.configuration_control import (
     ALTER_CONFIGS,
@@ -284,7 +284,7 @@ def test_a_value_comes_from_the_first_place_that_sets_it_under_any_of_its_names(
         ConfigRecord(BROKER, "", "log.retention.ms", "3"),
     )
     file = {"log.retention.hours": "1", "log.roll.hours": " 2 ", "log.roll.jitter.hours": "some"}
-    brokers = BrokerConfigs(image, ControllerSettings(node_id=7, static_configs=file))
+    brokers = BrokerConfigs(image, controller_settings(7, static_configs=file))
 
     def found(name, **own):
         config = brokers.topic_config(name, own)
@@ -292,7 +292,7 @@ def test_a_value_comes_from_the_first_place_that_sets_it_under_any_of_its_names(
 
     assert found("retention.ms", **{"retention.ms": "4"}) == ("4", Source.TOPIC)
     assert found("retention.ms") == ("120000", Source.BROKER)
-    assert BrokerConfigs(image, ControllerSettings(node_id=8)).topic_config("retention.ms", {}).value == "3"
+    assert BrokerConfigs(image, controller_settings(8)).topic_config("retention.ms", {}).value == "3"
     assert found("segment.ms") == ("7200000", Source.FILE)
     assert found("segment.jitter.ms") == ("0", Source.FILE)
     assert found("min.insync.replicas") == ("1", Source.DEFAULT)
@@ -313,7 +313,7 @@ def test_a_topic_is_described_with_all_its_configs_and_where_they_could_come_fro
         ConfigRecord(TOPIC, "t", "retention.ms", "4"),
         ConfigRecord(BROKER, "", "log.retention.ms", "3"),
     )
-    file = ControllerSettings(node_id=7, static_configs={"log.retention.hours": "1"})
+    file = controller_settings(7, static_configs={"log.retention.hours": "1"})
     told = described(TOPIC, "t", image=image, settings=file, with_synonyms=True)
     assert len(told) == 33
     assert [(each.name, each.value, each.source) for each in told["retention.ms"].synonyms] == [
@@ -326,7 +326,7 @@ def test_a_topic_is_described_with_all_its_configs_and_where_they_could_come_fro
 
 def test_of_this_controller_what_its_file_sets_is_told():
     image = cluster(ConfigRecord(BROKER, "7", "log.roll.ms", "2"))
-    file = ControllerSettings(node_id=7, static_configs={"node.id": "7", "ssl.key.password": "secret"})
+    file = controller_settings(7, static_configs={"node.id": "7", "ssl.key.password": "secret"})
     told = described(BROKER, "7", image=image, settings=file)
     assert {name: (each.value, each.config_source) for name, each in told.items()} == {
         "log.roll.ms": ("2", 2),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kraftd.errors import ErrorCode
 from kraftd.net.budgets import PeerClass
 from kraftd.protocol import messages as m
 from kraftd.protocol.kafka_codec import KAFKA
@@ -225,6 +226,38 @@ async def told_of(node: Node, data: bytes, first: Any) -> str:
 async def test_long_requests_are_for_those_who_asked_what_is_served() -> None:
     assert "Fetch request" in await told_of(serving(), long_frame(2 << 20), versions_asked())
     assert "1 to 65536 are accepted" in await told_of(serving(), long_frame(2 << 20), fetch())
+
+
+@pytest.mark.covers("D-36", "D-38")
+async def test_a_long_request_that_is_refused_whatever_it_holds_is_answered_unread_and_in_its_order() -> None:
+    """A broker speaks of all its partitions to a controller that does not lead any more."""
+    node, key = serving(), m.AlterPartitionRequest.API_KEY
+    node.server.kafka_api_keys |= {key}
+    told = m.AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    refused: list[int] = []
+    node.server.refusal_unread = lambda api_key: (
+        refused.append(api_key) or (told if len(refused) < 2 else None)
+    )
+    topic = m.AlterPartitionRequestTopicData(partitions=(m.AlterPartitionRequestPartitionData(),) * 5_000)
+    async with running(node):
+        client = await KafkaClient.connect(node.port)
+        client.send(1, versions_asked())
+        client.send(2, m.AlterPartitionRequest(topics=(topic,)), 2)
+        client.send(3, m.AlterPartitionRequest(topics=(topic,)))
+        client.send(4, m.AlterPartitionRequest())
+        await node.until(lambda: node.requests)
+        connection, request = node.requests[0]
+        connection.reply(request.api_version, 1, m.ApiVersionsResponse())
+        await client.receive(m.ApiVersionsRequest.API_KEY)
+        assert await client.receive(key, 2) == (2, told)
+        await node.until(lambda: len(node.requests) == 2)
+        connection, request = node.requests[1]
+        assert (request.correlation_id, len(request.message.topics[0].partitions)) == (3, 5_000)
+        connection.reply(request.api_version, 3, told)
+        await node.until(lambda: len(node.requests) == 3)
+        assert node.requests[2][1].message == m.AlterPartitionRequest()
+        assert refused == [key, key]  # who is short is read
+    assert not [fields for event, fields in node.log.lines if event == "no_request"]
 
 
 @pytest.mark.parametrize(("limit", "size"), [(100_000, 100_000), (4 << 20, 4 << 20)])

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import tracemalloc
+from typing import Any
 
 import pytest
 from fixtures import ROOT
@@ -10,7 +12,13 @@ from kraftd.errors import ErrorCode, MalformedError, UnencodableError
 from kraftd.protocol import messages as m
 from kraftd.protocol.codec import Buffer, MalformedRequestError, UnsupportedVersion
 from kraftd.protocol.kafka_codec import KAFKA, KafkaCodec
-from kraftd.protocol.limits import HEAD_BYTES_MAX, KAFKA_FRAME_BYTES_MAX, SHORT_REQUEST_BYTES_MAX
+from kraftd.protocol.limits import (
+    HEAD_BYTES_MAX,
+    KAFKA_ELEMENTS_MAX,
+    KAFKA_FRAME_BYTES_MAX,
+    KAFKA_LONGEST_ELEMENTS_MAX,
+    SHORT_REQUEST_BYTES_MAX,
+)
 from kraftd.protocol.messages import (
     ApiVersionsResponse,
     ApiVersionsResponseApiVersion,
@@ -214,6 +222,97 @@ def test_a_broker_may_speak_of_all_its_partitions_at_once() -> None:
     frame = joined(KAFKA.encode_request(3, 1, None, m.AlterPartitionRequest(topics=(topic,))))
     assert HEAD_BYTES_MAX < len(frame) < KAFKA_FRAME_BYTES_MAX
     assert len(KAFKA.decode_request(frame[4:]).message.topics[0].partitions) == 50_000
+
+
+Topic = m.ElectLeadersRequestTopicPartitions
+Quota = m.AlterClientQuotasRequestEntryData
+Proposed = m.AlterPartitionRequestPartitionData
+
+
+def quotas_with_tags(count: int) -> m.AlterClientQuotasRequest:
+    """A struct and a tagged field of it count alike."""
+    half = (Quota(unknown_tags=((0x7F, b"ab"),)),) * (count // 2)
+    return m.AlterClientQuotasRequest(entries=half + (Quota(),) * (count % 2))
+
+
+def proposals(count: int) -> m.AlterPartitionRequest:
+    """One of them is the topic."""
+    topic = m.AlterPartitionRequestTopicData(partitions=(Proposed(),) * (count - 1))
+    return m.AlterPartitionRequest(topics=(topic,))
+
+
+MANY = {
+    "structs": (
+        lambda n: m.DescribeConfigsRequest(
+            resources=(m.DescribeConfigsRequestDescribeConfigsResource(2, "ab"),) * n
+        ),
+        KAFKA_ELEMENTS_MAX,
+    ),
+    "structs inside structs": (
+        lambda n: m.ElectLeadersRequest(topic_partitions=(Topic("abc", (1,)),) * n),
+        KAFKA_ELEMENTS_MAX,
+    ),
+    "strings": (lambda n: m.DeleteTopicsRequest(topic_names=("ab",) * n), KAFKA_ELEMENTS_MAX),
+    "tagged fields": (quotas_with_tags, KAFKA_ELEMENTS_MAX),
+    "numbers, four for one": (
+        lambda n: m.ElectLeadersRequest(topic_partitions=(Topic("a", (1,) * (4 * (n - 1))),)),
+        KAFKA_ELEMENTS_MAX,
+    ),
+    "partitions of a broker": (proposals, KAFKA_LONGEST_ELEMENTS_MAX),
+}
+"""A request of so many elements, by what they are, and how many there may be."""
+
+
+@pytest.mark.covers("D-38")
+@pytest.mark.parametrize("name", MANY)
+def test_a_long_request_is_only_so_many_elements_and_too_many_are_refused_before_they_are_made(
+    name: str,
+) -> None:
+    make, most = MANY[name]
+
+    def decoded(count: int) -> Any:
+        message = make(count)
+        version = 1 if isinstance(message, m.DeleteTopicsRequest) else message.MAX_VERSION
+        frame = joined(KAFKA.encode_request(version, 1, None, message))[4:]
+        assert len(frame) > SHORT_REQUEST_BYTES_MAX
+        del message
+        return frame, lambda: KAFKA.decode_request(frame).message
+
+    frame, decode = decoded(most)
+    assert decode() == make(most)
+    frame, decode = decoded(most + 2)
+    tracemalloc.start()
+    with pytest.raises(MalformedRequestError, match="more elements cannot be in one message"):
+        decode()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    if "tagged" not in name:
+        assert peak < 2 * len(frame) + 16_384
+
+
+def test_a_short_request_may_be_any_number_of_elements() -> None:
+    """Sixteen thousand small ones take a megabyte or two."""
+    request = m.DeleteTopicsRequest(topic_names=("ab",) * 16_000)
+    assert KAFKA.decode_request(joined(KAFKA.encode_request(1, 1, None, request))[4:]).message == request
+
+
+def test_a_long_frame_is_not_kept_beside_what_is_made_of_it() -> None:
+    request = m.DeleteTopicsRequest(topic_names=("a" * 200,) * 1_000)
+    view = memoryview(bytearray(joined(KAFKA.encode_request(1, 1, None, request))))[4:]
+    assert KAFKA.decode_request(view).message == request
+    with pytest.raises(ValueError, match="released"):
+        view[0]
+
+
+def test_a_request_of_which_only_the_header_is_read_is_answered_in_its_version() -> None:
+    frame = joined(KAFKA.encode_request(2, 11, "1", m.AlterPartitionRequest()))[4:]
+    told = m.AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    response = KAFKA.read_response(joined(KAFKA.answer(frame[:9] + b"nothing of it", told))[4:])
+    assert (response.correlation_id, response.decode((56, 2))) == (11, told)
+    with pytest.raises(MalformedError, match="not a request"):
+        KAFKA.answer(b"\0\x38\0", told)
+    with pytest.raises(UnencodableError, match="no version 99"):
+        KAFKA.answer(b"\0\x38\0\x63\0\0\0\x0b", told)
 
 
 class TestRecords:

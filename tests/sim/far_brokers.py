@@ -1,0 +1,143 @@
+"""Which broker lives behind a link over which nobody could catch up, and so may be brought near.
+
+A leader cuts its log at each snapshot where the retention holds no two of them, as D-22 says; what a replica
+downloads stays for a fetch timeout after its last piece. A broker that was told of a snapshot loads it piece
+by piece, one a round trip, and meanwhile the log goes on. What was written meanwhile, and what is written
+while it reads that, it must have read before the next snapshot takes the place of it; else it is told of that
+one, and begins anew. Where a piece and a fetch are a few hundred bytes, and a round trip takes a tenth of a
+second, that is more than the link carries: whoever is there comes back on a quiet day only.
+
+Seed 10264 drew pieces of 300 bytes and 103 ms. A snapshot of 24,697 bytes took 8.8 s, in which 1,894 bytes a
+second were written, 45 % of what such fetches carry. To read these took 7.2 s, and 6.2 s later they were cut
+away.
+
+Entered by `BrokerCluster.judge` with brokers that are not back in time. Nothing is drawn here, and who is
+back in time is not looked at: no other seed is another for it. Not here: a link that carries enough; whoever
+is not back behind such a one is a violation.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kraftd.types import Offset
+
+if TYPE_CHECKING:
+    from tests.sim.node import SimNode
+    from tests.sim.world import Shape, World
+
+BROUGHT_NEAR = "a broker was too far away"
+
+
+class Link(msgspec.Struct, frozen=True):
+    """What a broker needs of its link to the leader, and how long it is given. Times in microseconds."""
+
+    round_trip_us: int
+    pieces: int
+    """How many round trips a snapshot takes."""
+    load: float
+    """How many round trips a second the log needs, of those there are."""
+    until_cut_us: float
+    """How long the log behind a snapshot stays once that is loaded."""
+
+    @property
+    def catching_up_us(self) -> float:
+        """How long it takes to read what was written since the snapshot, and what is written meanwhile."""
+        if self.load >= 1:
+            return float("inf")
+        return self.pieces * self.round_trip_us * self.load / (1 - self.load)
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether nobody catches up behind it."""
+        return self.catching_up_us > self.until_cut_us
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What was committed within a time."""
+
+    sizes: tuple[int, ...]
+    """Of the batches, in bytes."""
+    took_us: int
+
+    @property
+    def bytes_a_us(self) -> float:
+        """How fast the log grew."""
+        return sum(self.sizes) / self.took_us
+
+
+def fetches(sizes: Iterable[int], fetch_bytes: int) -> int:
+    """How many fetches carry batches of these sizes: each as many as there is room for, but at least one."""
+    number = room = 0
+    for size in sizes:
+        if size > room:
+            number += 1
+            room = max(fetch_bytes, size)
+        room -= size
+    return number
+
+
+def link_of(shape: "Shape", written: Written, snapshot_bytes: int, latency_us: int) -> Link | None:
+    """What a link of this latency, there and back, must carry; None if the log stays for long enough anyway.
+
+    Args:
+        shape: How the cluster was drawn.
+        written: What was committed lately.
+        snapshot_bytes: The size of the newest snapshot.
+        latency_us: Of both directions together, without jitter.
+    """
+    if not written.sizes:
+        return None
+    interval_us = shape.snapshot_bytes / written.bytes_a_us
+    if shape.snapshot_interval_ms:
+        interval_us = min(interval_us, shape.snapshot_interval_ms * 1_000)
+    kept_bytes = 2 * snapshot_bytes + interval_us * written.bytes_a_us
+    is_cut = 0 <= shape.retention_bytes < kept_bytes or 0 <= shape.retention_ms * 1_000 < interval_us
+    if not is_cut:
+        return None
+    round_trip_us = latency_us + shape.jitter_us  # each way takes half the jitter, on average
+    piece_bytes = min(shape.snapshot_chunk_bytes, shape.fetch_bytes)
+    return Link(
+        round_trip_us,
+        pieces=-(-snapshot_bytes // piece_bytes),
+        load=fetches(written.sizes, shape.fetch_bytes) * round_trip_us / written.took_us,
+        until_cut_us=shape.timing.fetch_timeout_ms * 1_000 + interval_us,
+    )
+
+
+def bring_near(world: "World", broker_ids: Iterable[int], since: Offset, took_us: int) -> list[int]:
+    """Shorten the links over which nobody could catch up.
+
+    Args:
+        world: Healed; its log has gone on since.
+        broker_ids: Who is not back.
+        since: Where the committed log ended when they began to come back.
+        took_us: How long ago that was.
+
+    Returns:
+        Whose links they are.
+    """
+    leader = next((node for node in world.nodes.values() if node.is_leader), None)
+    snapshot_bytes = 0 if leader is None else _newest_bytes(leader)
+    if leader is None or not snapshot_bytes:
+        return []
+    batches = world.ledger.batches(since, world.ledger.end_offset)
+    written = Written(tuple(batch.size_bytes for batch in batches), took_us)
+    network, near = world.network, []
+    for broker_id in broker_ids:
+        latency_us = network.link(leader.id, broker_id).base_us + network.link(broker_id, leader.id).base_us
+        link = link_of(world.shape, written, snapshot_bytes, latency_us)
+        if link is not None and link.is_too_long:
+            near.append(broker_id)
+            for node_id in world.node_ids:
+                for way in (network.link(node_id, broker_id), network.link(broker_id, node_id)):
+                    way.base_us = min(way.base_us, world.shape.latency_us[0])
+            world.statistics[BROUGHT_NEAR] += 1
+            world.tell(broker_id, "brought_near", latency_us=latency_us, load=round(link.load, 2))
+    return near
+
+
+def _newest_bytes(node: "SimNode") -> int:
+    newest = None if node.directory is None else node.directory.snapshots.newest
+    return 0 if newest is None else newest.size_bytes
