@@ -46,7 +46,7 @@ LOADS = {
     "batch": Work(16, 1, batch=True),
 }
 """By the names of `--load`; `batch` is 16 connections with 100 changes a request."""
-WARM_UP = Work(64, 2)
+WARM_UP = Work(64, 2, client="python")
 COUNTED_S = 1
 
 COLUMNS = (
@@ -74,8 +74,21 @@ Rounds = dict[str, dict[str, list[Round]]]
 """By load and system; the round in which the kernel counted is the last."""
 
 
+def loads_of(client: str, seconds: float) -> dict[str, Work]:
+    """All loads, from that client and of that length."""
+    return {
+        name: msgspec.structs.replace(work, seconds=seconds, client=client) for name, work in LOADS.items()
+    }
+
+
 def measure(who: Sequence[Who], loads: dict[str, Work], rounds: int, *, counts: bool) -> Rounds:
-    """All rounds of all loads."""
+    """All rounds of all loads.
+
+    Raises:
+        NotThereError: The client in C is wanted, and cannot be built.
+    """
+    if any(work.client == "c" for work in loads.values()):
+        driver()
     found: Rounds = {}
     scratch = Path(tempfile.mkdtemp(dir=work_folder(), prefix="loads-"))
     try:
@@ -203,14 +216,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the nodes would outlive us
     rounds, seconds = (1, 0.5) if options.quick else (options.rounds, options.seconds)
     loads = {
-        name: msgspec.structs.replace(work, seconds=seconds, client=options.client)
-        for name, work in LOADS.items()
+        name: work
+        for name, work in loads_of(options.client, seconds).items()
         if name in (options.load or LOADS)
     }
-    try:
-        driver()
-    except NotThereError as error:
-        raise SystemExit(str(error)) from None
     why_not = why_not_counted()
     scratch = Path(tempfile.mkdtemp(dir=work_folder(), prefix="other-"))
     before, began = Ticks.now(), state()
@@ -221,13 +230,18 @@ def main() -> None:
             systems.append(Who("other", root=unpacked(options.beside, scratch), python=python))
         systems += [Who(name, system=name, python=options.python) for name in options.peer]
         found = measure(systems, loads, rounds, counts=why_not is None)
+    except NotThereError as error:
+        raise SystemExit(str(error)) from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     console = Console(width=None if sys.stdout.isatty() else 200)
     console.print(table(found, f"client: {options.client}", counts=why_not is None))
-    print(f"{began}; others took {before.stolen_percent(Ticks.now()):.1f} % of it meanwhile")
+    print(
+        f"{began} at first; "
+        f"{before.stolen_percent(Ticks.now()):.1f} % of it went to other virtual machines meanwhile"
+    )
     for note in notes(systems, why_not):
         print(note)
 
