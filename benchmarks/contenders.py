@@ -28,7 +28,7 @@ class Contender:
 
     def __init__(self, who: Who, directory: Path) -> None:
         self.name = who.name
-        self.system = who.system
+        self.is_python = who.system == "kraftd"
         compile_modules(who)
         command = [who.python, str(Path(__file__).with_name("side.py")), str(directory), who.system]
         self._process = subprocess.Popen(

@@ -24,11 +24,11 @@ from typing import TypeVar
 
 import msgspec
 from contenders import Who
-from counters import why_not_counted
 from load_round import Round
 from loads import loads_of
 from loads import measure as measure_by_turns
-from loads import table as loads_table
+from loads_table import CLIENTS, notes
+from loads_table import table as loads_table
 from peers.cluster import Cluster, NotThereError, Work, fault_ms, idle
 from peers.etcd import Etcd
 from peers.kafka import Kafka
@@ -42,7 +42,6 @@ ROOT = Path(__file__).parents[1]
 Measured = TypeVar("Measured")
 FILLING = 64
 """Connections of the load before memory is looked at."""
-CLIENTS = ("c", "python")
 FAULTS = {
     "kill": "leader killed (SIGKILL)",
     "pause": "leader paused (SIGSTOP)",
@@ -172,21 +171,20 @@ def broker_table(results: dict[str, BrokerFigures]) -> Table:
     return shown
 
 
-def measure_loads(results: dict[str, Figures], plan: Plan) -> list[Table]:
-    """Add the loads of all systems that are there, by turns; a table for each client."""
-    tables = []
+def measure_loads(results: dict[str, Figures], plan: Plan) -> list[Table | str]:
+    """Add the loads of all systems that are there, by turns; a table for each client, with notes."""
+    shown: list[Table | str] = []
     systems = [Who(name, system=name) for name in results]
-    counts = why_not_counted() is None
     for client in CLIENTS:
         try:
-            found = measure_by_turns(systems, loads_of(client, plan.load_s), plan.load_rounds, counts=counts)
+            measured = measure_by_turns(systems, loads_of(client, plan.load_s), plan.load_rounds)
         except NotThereError as error:
             print(error, file=sys.stderr)
             continue
-        tables.append(loads_table(found, client, counts=counts))
+        shown += [loads_table(measured, client), *notes(measured)]
         for name, figures in results.items():
-            figures.loads[client] = {load: seen[name] for load, seen in found.items()}
-    return tables
+            figures.loads[client] = {load: seen[name] for load, seen in measured.rounds.items()}
+    return shown
 
 
 async def run(peers: list[str], measured: Callable[[Cluster], Awaitable[Measured]]) -> dict[str, Measured]:
@@ -222,18 +220,19 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the nodes would outlive us
     plan = QUICK if arguments.quick else FULL
     results: dict[str, Figures] | dict[str, BrokerFigures]
+    shown: list[Table | str]
     if arguments.brokers:
         with_brokers = partial(measure_with_brokers, faults=plan.broker_faults, idle_s=plan.idle_s)
         results = asyncio.run(run(arguments.peer, with_brokers))
-        tables = [broker_table(results)]
+        shown = [broker_table(results)]
     else:
         results = asyncio.run(run(arguments.peer, partial(measure, plan=plan)))
-        tables = [table(results), *measure_loads(results, plan)]
+        shown = [table(results), *measure_loads(results, plan)]
     if arguments.json:
         arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
     console = Console(width=None if sys.stdout.isatty() else 200)
-    for shown in tables:
-        console.print(shown)
+    for each in shown:
+        console.print(each, highlight=False, markup=False)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ def test_two_builds_take_turns_and_tell_what_a_change_costs(tmp_path: Path) -> N
         [*command, "--json", str(figures)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    measured = json.loads(figures.read_text())["16"]
+    told = json.loads(figures.read_text())
+    measured = told["rounds"]["16"]
     assert list(measured) == ["kraftd", "other"]
     for rounds in measured.values():
         one = rounds[0]
@@ -30,4 +31,5 @@ def test_two_builds_take_turns_and_tell_what_a_change_costs(tmp_path: Path) -> N
         assert one["messages"] > 1, "each change has an answer, and the followers ask and are told"
     rows = [line for line in done.stdout.splitlines() if line.startswith("| 16 ")]
     assert [row.split("|")[2].strip() for row in rows] == ["kraftd", "other"]
-    assert "PGO" in done.stderr, "the interpreter's build is printed"
+    assert "PGO" in told["interpreters"]["kraftd"]
+    assert f"kraftd: {told['interpreters']['kraftd']}" in done.stdout.splitlines()

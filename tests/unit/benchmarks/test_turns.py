@@ -7,7 +7,7 @@ import pytest
 from alternation import Spread, by_turns, ratios, spread
 from counters import cpu_s, events, grown, samples
 from load_round import counted_of, round_of
-from loads import cells, nodes_us, ratio
+from loads_table import Measured, cells, nodes_us, notes, ratio
 from machine import DEBIANS, Ticks, build, interpreter
 from peers.cluster import Load, Work
 
@@ -99,6 +99,22 @@ def test_a_row_tells_medians_of_timed_rounds_counts_of_the_last_and_nothing_wher
 def test_above_one_the_first_is_better_whatever_is_compared() -> None:
     cheap, dear = (round_of(LOAD, 1, {1: spent, 2: spent, 3: spent}, {}) for spent in (0.1, 0.3))
     assert ratio([cheap], [dear], of=lambda one: 1 / nodes_us(one)) == "3.00x (3.00-3.00)"
+
+
+def test_what_was_measured_on_what_is_told_and_why_a_cell_is_empty() -> None:
+    seen = [round_of(LOAD, 1, {1: 1.0, 2: 1.0, 3: 1.0}, {"turns": 1.0, "messages": 1.0})]
+    silent = [round_of(LOAD, 1, {1: 1.0, 2: 1.0, 3: 1.0}, {})]
+    rounds = {"1": {"kraftd": seen, "etcd": silent, "other": silent}}
+    told = "\n".join(notes(Measured("two cores", {"kraftd": "cpython"}, "perf is missing", rounds)))
+    assert told.splitlines()[:2] == ["kraftd: cpython", "two cores"]
+    for words in (
+        "etcd, no turns and messages: it",
+        "other, no turns and messages: this build",
+        "no syscalls: perf",
+    ):
+        assert words in told
+    assert "kraftd, no turns" not in told
+    assert "syscalls" not in "".join(notes(Measured("two cores", {}, None, rounds)))
 
 
 @pytest.mark.parametrize(
