@@ -109,6 +109,14 @@ def say(words: str) -> None:
     print(f"{time.strftime('%H:%M:%S')}  {words}", file=sys.stderr, flush=True)
 
 
+def program(word: str) -> str:
+    """The whole path of a program; of a link, not of what it names, or an environment would be lost."""
+    found = shutil.which(word)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"there is no program {word}")
+    return str(Path(found).absolute())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -118,9 +126,14 @@ def main() -> None:
         "--beside", metavar="OTHER", help="and with this build: a folder with a kraftd, or a revision"
     )
     parser.add_argument(
-        "--python", default=sys.executable, help="the interpreter of this build, and of the client in Python"
+        "--python",
+        type=program,
+        default=sys.executable,
+        help="the interpreter of this build, and of the client in Python",
     )
-    parser.add_argument("--beside-python", metavar="PYTHON", help="that of the other; the same if not given")
+    parser.add_argument(
+        "--beside-python", type=program, metavar="PYTHON", help="that of the other; the same if not given"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="of each load and system")
     parser.add_argument(
         "--seconds", type=float, default=2, help="of each round, after a warm-up of half of it"

@@ -1,12 +1,16 @@
 """Who measures by turns: what is computed of the rounds, and of what processes have counted."""
 
+import argparse
 import os
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from alternation import Spread, by_turns, ratios, spread
 from counters import cpu_s, events, grown, samples
 from load_round import counted_of, round_of
+from loads import program
 from loads_table import Measured, cells, nodes_us, notes, ratio
 from machine import DEBIANS, Ticks, build, interpreter
 from peers.cluster import Load, Work
@@ -137,6 +141,15 @@ def test_what_other_machines_took_is_a_share_of_all_ticks() -> None:
     assert before == Ticks(1_000, 100)
     assert before.stolen_percent(Ticks(1_500, 150)) == 10.0
     assert before.stolen_percent(before) == 0.0
+
+
+def test_an_interpreter_is_named_by_where_it_is_not_by_what_a_link_names(tmp_path: Path) -> None:
+    link = tmp_path / "python-of-an-environment"
+    link.symlink_to(sys.executable)
+    assert program(str(link)) == str(link)
+    assert Path(program("sh")).is_absolute()
+    with pytest.raises(argparse.ArgumentTypeError, match="no program nosuch"):
+        program("nosuch")
 
 
 def test_a_load_warms_up_for_half_its_time_and_a_second_at_most() -> None:
