@@ -1,5 +1,6 @@
 # One controller of a kraftd quorum. The image holds the daemon and kraftctl; Spark stays outside, beside the exports.
 
+# A Python with PGO and LTO: its CONFIG_ARGS have --enable-optimizations and --with-lto. One without needs a tenth more CPU.
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /build
 COPY requirements/build.lock requirements/runtime.lock requirements/

@@ -142,7 +142,7 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the nodes would outlive us
     plan = [
-        (Step("load", Work(CONNECTIONS, LOAD_S)), arguments.loads)
+        (Step("load", Work(CONNECTIONS, LOAD_S, client="python")), arguments.loads)
         if name == "load"
         else (Step(name), arguments.rounds)
         for name in STEPS

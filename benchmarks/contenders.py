@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class Contender:
 
     def __init__(self, who: Who, directory: Path) -> None:
         self.name = who.name
-        self.system = who.system
+        self.is_python = who.system == "kraftd"
         compile_modules(who)
         command = [who.python, str(Path(__file__).with_name("side.py")), str(directory), who.system]
         self._process = subprocess.Popen(
@@ -46,14 +46,16 @@ class Contender:
 
     def do(self, step: Step) -> dict[str, Any]:
         assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(step) + b"\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended, and its answer says why
+            self._process.stdin.write(msgspec.json.encode(step) + b"\n")
+            self._process.stdin.flush()
         return self._answer()
 
     def stop(self) -> None:
         """End its daemons, and it."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait(30)
 
     def _answer(self) -> dict[str, Any]:

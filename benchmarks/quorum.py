@@ -3,10 +3,10 @@
     benchmarks/quorum.py [--peer etcd] [--peer kafka] [--json FILE] [--quick]
     benchmarks/quorum.py --brokers [--peer kafka] ...       the same seen through two Kafka brokers
 
-Three nodes of each system on loopback, each after the other in one run, with real fsync: the same values,
-the same number of keys, one request in flight on each connection. Prints a table with ratios; absolute
-figures are this machine's. How each system is driven is in `peers/`, and docs/performance.md explains
-what was seen.
+Three nodes of each system on loopback, with real fsync. Faults, idling and memory are measured in one system
+after the other; then all are up and take turns with loads (`loads.py`), once with clients in C and once with
+one client in Python for all. Prints tables with ratios; absolute figures are this machine's. How each system
+is driven is in `peers/`, and docs/performance.md explains what was seen.
 """
 
 import argparse
@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from peers.cluster import BATCH_CHANGES, VALUE_BYTES, Cluster, NotThereError, Work, fault_ms, idle
+from contenders import Who
+from load_round import Round
+from loads import loads_of
+from loads import measure as measure_by_turns
+from loads_table import CLIENTS, notes
+from loads_table import table as loads_table
+from peers.cluster import Cluster, NotThereError, Work, fault_ms, idle
 from peers.etcd import Etcd
 from peers.kafka import Kafka
 from peers.kraftd import Kraftd
@@ -34,8 +40,8 @@ from with_brokers import BrokerFigures, measure_with_brokers
 
 ROOT = Path(__file__).parents[1]
 Measured = TypeVar("Measured")
-CONNECTIONS = (1, 16, 64, 256)
-BATCH_CONNECTIONS = 16
+FILLING = 64
+"""Connections of the load before memory is looked at."""
 FAULTS = {
     "kill": "leader killed (SIGKILL)",
     "pause": "leader paused (SIGSTOP)",
@@ -48,23 +54,22 @@ PEERS: dict[str, type[Cluster]] = {"etcd": Etcd, "kafka": Kafka}
 class Plan(msgspec.Struct, frozen=True):
     """How long and how often to measure."""
 
-    load_s: int
+    load_s: float
     load_rounds: int
+    filling_s: int
     faults: int
     idle_s: int
     broker_faults: int
 
 
-FULL = Plan(load_s=5, load_rounds=3, faults=20, idle_s=20, broker_faults=10)
-QUICK = Plan(load_s=1, load_rounds=1, faults=1, idle_s=2, broker_faults=1)
+FULL = Plan(load_s=2, load_rounds=5, filling_s=30, faults=20, idle_s=20, broker_faults=10)
+QUICK = Plan(load_s=0.5, load_rounds=1, filling_s=1, faults=1, idle_s=2, broker_faults=1)
 
 
 class Figures(msgspec.Struct):
-    """What was measured of one system; the keys of the load figures are connections, or `batch100`."""
+    """What was measured of one system; `loads` has all rounds, by client and load."""
 
-    changes_per_s: dict[str, float] = {}
-    p50_ms: dict[str, float] = {}
-    p99_ms: dict[str, float] = {}
+    loads: dict[str, dict[str, list[Round]]] = {}
     failover_ms: dict[str, list[float]] = {}
     idle_cpu_percent: float = 0
     rss_mb: float = 0
@@ -72,15 +77,14 @@ class Figures(msgspec.Struct):
 
 
 async def measure(cluster: Cluster, plan: Plan) -> Figures:
-    """Everything about one system, from an empty directory."""
+    """Everything about one system but its speed, from an empty directory."""
     figures = Figures()
     async with cluster.running():
         say(cluster, "idle")
         await asyncio.sleep(plan.idle_s / 4)
         figures.idle_cpu_percent, _ = await idle(cluster, plan.idle_s)
-        for connections in CONNECTIONS:
-            await measure_load(cluster, plan, figures, connections, batch=False)
-        await measure_load(cluster, plan, figures, BATCH_CONNECTIONS, batch=True)
+        say(cluster, f"a load on {FILLING} connections")
+        await cluster.load(Work(FILLING, plan.filling_s, client="python"))
         _, figures.rss_mb = await idle(cluster, 1)
         figures.status_s = await cluster.status_s()
         for kind, label in FAULTS.items():
@@ -92,21 +96,6 @@ async def measure(cluster: Cluster, plan: Plan) -> Figures:
     return figures
 
 
-async def measure_load(
-    cluster: Cluster, plan: Plan, figures: Figures, connections: int, *, batch: bool
-) -> None:
-    """Keep the round with the median throughput."""
-    say(cluster, f"{connections} connections" + (f", {BATCH_CHANGES} changes a request" if batch else ""))
-    rounds = [
-        await cluster.load(Work(connections, plan.load_s, batch=batch)) for _ in range(plan.load_rounds)
-    ]
-    middle = sorted(rounds, key=lambda load: load.changes_per_s)[len(rounds) // 2]
-    key = f"batch{BATCH_CHANGES}" if batch else str(connections)
-    figures.changes_per_s[key] = round(middle.changes_per_s, 1)
-    figures.p50_ms[key] = round(middle.p50_ms, 3)
-    figures.p99_ms[key] = round(middle.p99_ms, 3)
-
-
 def say(cluster: Cluster, what: str) -> None:
     print(f"{time.strftime('%H:%M:%S')}  {cluster.name}: {what}", file=sys.stderr, flush=True)
 
@@ -114,36 +103,27 @@ def say(cluster: Cluster, what: str) -> None:
 def table(results: dict[str, Figures]) -> Table:
     """One row a figure; a ratio above 1 says that kraftd is better, whichever way better is."""
     peers = [name for name in results if name != "kraftd"]
-    shown = Table(
-        box=SIMPLE,
-        title=f"Three nodes on loopback, values of {VALUE_BYTES} bytes, one request in flight a connection",
-    )
+    shown = Table(box=SIMPLE, title="Three nodes on loopback")
     shown.add_column("")
     shown.add_column("kraftd", justify="right")
     for name in peers:
         shown.add_column(name, justify="right")
         shown.add_column(f"kraftd : {name}", justify="right")
-    for label, more_is_better, values in rows(results):
+    for label, values in rows(results):
         cells = [label, number(values["kraftd"])]
         for name in peers:
-            cells += [number(values[name]), ratio(values["kraftd"], values[name], more_is_better)]
+            cells += [number(values[name]), ratio(values["kraftd"], values[name])]
         shown.add_row(*cells)
     return shown
 
 
-def rows(results: dict[str, Figures]) -> list[tuple[str, bool, dict[str, float | None]]]:
-    """Label, whether more is better, and the value of each system."""
-    found: list[tuple[str, bool, dict[str, float | None]]] = []
+def rows(results: dict[str, Figures]) -> list[tuple[str, dict[str, float | None]]]:
+    """Label, and the value of each system; less is better in each."""
+    found: list[tuple[str, dict[str, float | None]]] = []
 
-    def row(label: str, value: Callable[[Figures], float | None], *, more_is_better: bool = False) -> None:
-        found.append((label, more_is_better, {name: value(figures) for name, figures in results.items()}))
+    def row(label: str, value: Callable[[Figures], float | None]) -> None:
+        found.append((label, {name: value(figures) for name, figures in results.items()}))
 
-    for key in results["kraftd"].changes_per_s:
-        batch = key.startswith("batch")
-        label = f"{BATCH_CONNECTIONS}, {BATCH_CHANGES} changes a request" if batch else key
-        row(f"committed changes/s, connections: {label}", partial(rate, key=key), more_is_better=True)
-        row("  latency p50, ms", partial(p50, key=key))
-        row("  latency p99, ms", partial(p99, key=key))
     for kind, label in FAULTS.items():
         row(f"{label}: ms to next commit, median", partial(failover, kind=kind, reduce=statistics.median))
         row("  worst", partial(failover, kind=kind, reduce=max))
@@ -151,18 +131,6 @@ def rows(results: dict[str, Figures]) -> list[tuple[str, bool, dict[str, float |
     row("memory of a node after the load, MB", lambda figures: figures.rss_mb)
     row("status command, whole process, s", lambda figures: figures.status_s)
     return found
-
-
-def rate(figures: Figures, key: str) -> float | None:
-    return figures.changes_per_s.get(key)
-
-
-def p50(figures: Figures, key: str) -> float | None:
-    return figures.p50_ms.get(key)
-
-
-def p99(figures: Figures, key: str) -> float | None:
-    return figures.p99_ms.get(key)
 
 
 def failover(figures: Figures, kind: str, reduce: Callable[[list[float]], float]) -> float | None:
@@ -176,10 +144,8 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def ratio(ours: float | None, theirs: float | None, more_is_better: bool) -> str:
-    if not ours or not theirs:
-        return "-"
-    return f"{ours / theirs if more_is_better else theirs / ours:.2f}x"
+def ratio(ours: float | None, theirs: float | None) -> str:
+    return f"{theirs / ours:.2f}x" if ours and theirs else "-"
 
 
 def broker_table(results: dict[str, BrokerFigures]) -> Table:
@@ -194,7 +160,7 @@ def broker_table(results: dict[str, BrokerFigures]) -> Table:
         cells = [label, number(ours)]
         for name in peers:
             theirs = value(results[name])
-            cells += [number(theirs), ratio(ours, theirs, more_is_better=False)]
+            cells += [number(theirs), ratio(ours, theirs)]
         shown.add_row(*cells)
 
     row("active controller killed: ms to next change, median", lambda f: statistics.median(f.failover_ms))
@@ -202,6 +168,22 @@ def broker_table(results: dict[str, BrokerFigures]) -> Table:
     row("broker start to unfenced, s, median", lambda f: statistics.median(f.broker_start_s))
     row("idle CPU of a controller, % of a core", lambda f: f.idle_cpu_percent)
     row("memory of a controller, 1,000 partitions, MB", lambda f: f.rss_mb)
+    return shown
+
+
+def measure_loads(results: dict[str, Figures], plan: Plan) -> list[Table | str]:
+    """Add the loads of all systems that are there, by turns; a table for each client, with notes."""
+    shown: list[Table | str] = []
+    systems = [Who(name, system=name) for name in results]
+    for client in CLIENTS:
+        try:
+            measured = measure_by_turns(systems, loads_of(client, plan.load_s), plan.load_rounds)
+        except NotThereError as error:
+            print(error, file=sys.stderr)
+            continue
+        shown += [loads_table(measured, client), *notes(measured)]
+        for name, figures in results.items():
+            figures.loads[client] = {load: seen[name] for load, seen in measured.rounds.items()}
     return shown
 
 
@@ -229,7 +211,7 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument(
-        "--quick", action="store_true", help="a minute instead of half an hour: does it run at all?"
+        "--quick", action="store_true", help="two minutes instead of half an hour: does it run at all?"
     )
     parser.add_argument("--brokers", action="store_true", help="measure through two Kafka brokers instead")
     arguments = parser.parse_args()
@@ -238,16 +220,19 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the nodes would outlive us
     plan = QUICK if arguments.quick else FULL
     results: dict[str, Figures] | dict[str, BrokerFigures]
+    shown: list[Table | str]
     if arguments.brokers:
         with_brokers = partial(measure_with_brokers, faults=plan.broker_faults, idle_s=plan.idle_s)
         results = asyncio.run(run(arguments.peer, with_brokers))
-        shown = broker_table(results)
+        shown = [broker_table(results)]
     else:
         results = asyncio.run(run(arguments.peer, partial(measure, plan=plan)))
-        shown = table(results)
+        shown = [table(results), *measure_loads(results, plan)]
     if arguments.json:
         arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
-    Console(width=None if sys.stdout.isatty() else 140).print(shown)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    for each in shown:
+        console.print(each, highlight=False, markup=False)
 
 
 if __name__ == "__main__":

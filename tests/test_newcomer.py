@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NOT_A_NEWCOMERS = ("KRAFTD_", "MAKE", "MFLAGS", "ARGS")
 """What the shell of a newcomer has not: settings of kraftd, and what a `make` around the tests was told."""
-CONNECTIONS = {"1", "16", "64", "256", "batch100"}
+LOADS = {"1", "16", "64", "256", "batch"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2_400), pytest.mark.xdist_group("fixed ports")]
 
@@ -40,9 +40,11 @@ def test_the_readme_is_true() -> None:
 def test_the_benchmark_gives_the_figures_it_promises(tmp_path: Path) -> None:
     run(sys.executable, "benchmarks/quorum.py", "--quick", "--json", str(tmp_path / "figures.json"))
     figures = json.loads((tmp_path / "figures.json").read_text())["kraftd"]
-    assert set(figures["changes_per_s"]) == set(figures["p99_ms"]) == CONNECTIONS
+    assert "python" in figures["loads"], "the client in C needs a compiler, which a newcomer may not have"
+    for loads in figures["loads"].values():
+        assert set(loads) == LOADS
+        assert all(one["changes_per_s"] > 0 for rounds in loads.values() for one in rounds)
     assert set(figures["failover_ms"]) == {"kill", "pause", "term", "resign"}
-    assert all(value > 0 for value in figures["changes_per_s"].values())
     assert figures["rss_mb"] > 0
     assert figures["idle_cpu_percent"] >= 0
 

@@ -237,8 +237,7 @@ class ControllerServer(RaftListener, NoticeLogger):
         )
 
     def _make_snapshotter(self, clock_ns: Callable[[], int]) -> Snapshotter:
-        config, snapshots = self._config, self._directory.snapshots
-        newest = snapshots.newest
+        config, newest = self._config, self._directory.snapshots.newest
         last = None if newest is None else SnapshotPoint(newest.id, newest.last_contained_timestamp_ms)
         return Snapshotter(
             SnapshotPoints(config.log.snapshot_bytes, config.log.snapshot_interval_ms, last),
@@ -248,7 +247,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             is_leader=lambda: self.raft_node.is_leader,
             lacks_one=lambda: self.raft_node.log.lacks_snapshot,
             image=lambda: self.controller.image,
-            open_writer=snapshots.writer,
+            open_writer=self._directory.snapshots.writer,
             written=self._snapshot_written,
             worker=self.workers[-1],
             driver=self.driver,
