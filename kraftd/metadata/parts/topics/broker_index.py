@@ -13,10 +13,9 @@ differ, and so may the order in which partitions are listed. Nothing of it is ha
 
 from array import array
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
-from operator import call
 from struct import Struct
 from typing import Final, TypeAlias
 
@@ -201,8 +200,8 @@ def states_of(replicas: tuple[NodeId, ...], leader: NodeId) -> int:
     return 0 if leader == replicas[0] else NOT_PREFERRED
 
 
-class _Puts(dict[NodeId, Callable[[PartitionKey], None]]):
-    """By broker, what adds the key of a new partition for which it has some roles."""
+class _Puts(dict[NodeId, "array[int]"]):
+    """By broker, the added keys of new partitions for which it has some roles."""
 
     __slots__ = ("_added", "_roles")
 
@@ -210,9 +209,9 @@ class _Puts(dict[NodeId, Callable[[PartitionKey], None]]):
         super().__init__()
         self._added, self._roles = added, roles
 
-    def __missing__(self, broker: NodeId) -> Callable[[PartitionKey], None]:
-        put = self[broker] = self._added[_move_key(broker, self._roles)].append
-        return put
+    def __missing__(self, broker: NodeId) -> "array[int]":
+        keys = self[broker] = self._added[_move_key(broker, self._roles)]
+        return keys
 
 
 class BrokerIndexBuilder:
@@ -245,7 +244,7 @@ class BrokerIndexBuilder:
     _to_merge: list[int]
     """The brokers and roles whose turn to be merged has not come yet."""
     leaders: "_Puts"
-    """Adds the key of a new partition that a broker leads, in sync."""
+    """Where the key of a new partition goes that a broker leads, in sync."""
     followers: "_Puts"
     out_of_sync: "_Puts"
 
@@ -290,7 +289,7 @@ class BrokerIndexBuilder:
         """
         for place, brokers in enumerate(replicas):
             puts = self.followers if 0 < place < isr_count else self.out_of_sync if place else self.leaders
-            deque(map(call, map(puts.__getitem__, brokers), keys), maxlen=0)
+            deque(map(array.append, map(puts.__getitem__, brokers), keys), maxlen=0)
 
     def add(self, key: PartitionKey, assignment: Assignment) -> None:
         """Note the roles for a new partition."""
@@ -380,7 +379,7 @@ def _changed(numbers: PackedIntSet, added: "array[int]", removed: "array[int]") 
     if added and removed:
         gained, lost = Counter(added), Counter(removed)
         return numbers.changed(gained - lost, lost - gained)
-    return numbers.changed(added, removed)
+    return numbers.changed(added.tolist(), removed)
 
 
 def _move_key(broker: NodeId, roles: int) -> int:

@@ -185,13 +185,13 @@ class TopicsBuilder:
             made.append(value)
             key = first | at
             if is_usual:
-                leaders[leader](key)
+                leaders[leader].append(key)
                 for broker in replicas[1:]:
-                    followers[broker](key)
+                    followers[broker].append(key)
                 continue
             for broker in replicas:
                 puts = leaders if broker == leader else followers if broker in isr else out_of_sync
-                puts[broker](key)
+                puts[broker].append(key)
             if leader != replicas[0]:
                 broker_index.add_states(key, states_of(replicas, leader))
         self._sum += sum_of_hashes(made)
@@ -220,8 +220,8 @@ class TopicsBuilder:
             if run.topic is not None:
                 self.add_topic(run.topic, _NO_OFFSET)
             self._put_rows(run)
-            self._sum += sum_of_hashes(run.rows)
-            self._partition_count += len(run.rows)
+        self._sum += sum_of_hashes([row for run in runs for row in run.rows])
+        self._partition_count += sum(len(run.rows) for run in runs)
         for keys, replicas, isr_count in columns:
             self._broker_index.add_in_order(keys, replicas, isr_count)
         for key, assignment in alone:

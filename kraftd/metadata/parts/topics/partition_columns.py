@@ -12,9 +12,10 @@ Not here: what becomes of them (`builder`).
 
 import sys
 from array import array
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations, islice, pairwise
+from itertools import combinations, islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -122,62 +123,59 @@ def by_columns(
     rows: Sequence[bytes], keys: Sequence[PartitionKey]
 ) -> tuple[list[Columns], list[PartitionKey]]:
     """The partitions that are in order, and the keys of those that have to be read alone."""
-    alike: dict[int, tuple[list[bytes], list[PartitionKey]]] = {len(row): ([], []) for row in rows}
-    adds = {size: (of_size[0].append, of_size[1].append) for size, of_size in alike.items()}
-    for row, key in zip(rows, keys, strict=True):
-        add_row, add_key = adds[len(row)]
-        add_row(row)
-        add_key(key)
+    sizes = list(map(len, rows))
+    alike: dict[int, list[bytes]] = {size: [] for size in sizes}
+    keys_alike: dict[int, list[PartitionKey]] = {size: [] for size in sizes}
+    deque(map(list.append, map(alike.__getitem__, sizes), rows), maxlen=0)
+    deque(map(list.append, map(keys_alike.__getitem__, sizes), keys), maxlen=0)
     columns: list[Columns] = []
     alone: list[PartitionKey] = []
-    for size, (rows_of_size, keys_of_size) in alike.items():
-        if len(rows_of_size) < _ALIKE_MIN:
-            alone += keys_of_size
+    for size, rows_alike in alike.items():
+        if len(rows_alike) < _ALIKE_MIN:
+            alone += keys_alike[size]
         else:
-            alone += _read_alike(size, rows_of_size, keys_of_size, columns)
+            alone += _read_alike(size, rows_alike, keys_alike[size], columns)
     return columns, alone
 
 
 def _runs(values: Sequence[bytes], heads: bytes) -> Iterator[Run]:
     kinds = heads[_KIND::_HEAD_BYTES]
     bounds = [at for at, kind in enumerate(kinds) if kind == _TOPIC[_KIND]] if _TOPIC[_KIND] in kinds else []
+    rows = _canonical(values, bytearray(heads[_VERSION::_HEAD_BYTES]), bounds)
     bounds.append(len(values))
-    if bounds[0]:
-        yield _run(None, values[0][_TOPIC_ID], values[: bounds[0]], heads[: _HEAD_BYTES * bounds[0]])
-    for at, end in pairwise(bounds):
-        topic = decode_record(values[at])
-        if not isinstance(topic, TopicRecord):
-            raise MalformedError("not a topic that is known here")
-        of_run = heads[_HEAD_BYTES * (at + 1) : _HEAD_BYTES * end]
-        yield _run(topic, topic.topic_id, values[at + 1 : end], of_run)
+    topic, topic_id, at = None, values[0][_TOPIC_ID], 0
+    for end in bounds:
+        if topic is not None or end:
+            of_run = heads[_HEAD_BYTES * at : _HEAD_BYTES * end]
+            first_id = int.from_bytes(of_run[_PARTITION_ID])
+            if first_id + end - at > _IDS_MAX:
+                raise MalformedError("ids that are negative")
+            yield Run(topic, topic_id, first_id, of_run, values[at:end], rows[at:end])
+        if end < len(values):
+            record = decode_record(values[end])
+            if not isinstance(record, TopicRecord):
+                raise MalformedError("not a topic that is known here")
+            topic, topic_id, at = record, record.topic_id, end + 1
 
 
-def _run(topic: TopicRecord | None, topic_id: Uuid, values: Sequence[bytes], heads: bytes) -> Run:
-    first_id = int.from_bytes(heads[_PARTITION_ID])
-    if first_id + len(values) > _IDS_MAX:
-        raise MalformedError("ids that are negative")
-    versions = heads[_VERSION::_HEAD_BYTES]
-    rows = (
-        list(values)
-        if versions == bytes((_CANONICAL,)) * len(values)
-        else [
-            value if version == _CANONICAL else _canonical(value, version)
-            for value, version in zip(values, versions, strict=True)
-        ]
-    )
-    return Run(topic, topic_id, first_id, heads, values, rows)
-
-
-def _canonical(value: bytes, version: int) -> bytes:
-    """A record of an older version as one of the newest, if it has the usual layout; any other as it is, or
+def _canonical(values: Sequence[bytes], versions: bytearray, topics_at: Sequence[int]) -> list[bytes]:
+    """Records of older versions as those of the newest, if they have the usual layout; any other as it is, or
     as one that has no usual layout either.
     """
+    for at in topics_at:
+        versions[at] = _CANONICAL
+    if versions.count(_CANONICAL) == len(values):
+        return list(values)
     opening = _PARTITIONS[_CANONICAL]
-    if version == _OLD:
-        return opening + value[len(opening) :]
-    if value[-1]:
-        return value
-    return opening + value[len(opening) : -1] + _no_names(value[_COUNT_AT])
+    body_at = len(opening)
+    return [
+        value
+        if version == _CANONICAL or (version == _UNNAMED and value[-1])
+        else opening + value[body_at:]
+        if version == _OLD
+        else opening + value[body_at:-1] + _no_names(value[_COUNT_AT])
+        for value, version in zip(values, versions, strict=True)
+    ]
 
 
 @lru_cache
