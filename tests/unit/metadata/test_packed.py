@@ -382,6 +382,29 @@ def test_places_in_bulk_are_written_down_before_they_are_too_many(monkeypatch, c
     assert list(builder.image()[TOPICS].partitions_on(2)) == [(A, n) for n in range(9_000)]
 
 
+def test_moves_are_merged_in_the_order_in_which_they_came(monkeypatch):
+    """Few moves wait beside those that are many; when some of these are merged, all that came before are."""
+    monkeypatch.setattr(broker_index, "_PENDING_MAX", 0)
+    monkeypatch.setattr(broker_index, "_PENDING_EACH", 0)
+    monkeypatch.setattr(topics_builder, "_OPEN_MAX", 1)
+
+    def put(builder, *ids):
+        usual = [
+            PartitionRecord(n, A, (1, 2), (1, 2), leader=1, directories=(D1, D2), leader_epoch=1) for n in ids
+        ]
+        builder.apply_values(list(map(encode_record, usual)), 9)
+
+    records = [TopicRecord("a", A), PartitionRecord(0, A, (1, 2), (1, 2), leader=2)]
+    builder = ImageBuilder(apply_all(EMPTY, records, 0))
+    builder.apply(PartitionChangeRecord(0, A, leader=1), 2)
+    put(builder, 40, 41)
+    builder.apply(PartitionChangeRecord(0, A, leader=2), 5)
+    put(builder, 42)
+    put(builder, 43)
+    image = builder.image()
+    assert listed(image) == looked_up(image)
+
+
 def test_an_impossible_partition_in_bulk_is_named_by_its_offset():
     values = [
         encode_record(TopicRecord("a", A)),

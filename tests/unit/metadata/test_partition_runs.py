@@ -189,6 +189,21 @@ def test_no_byte_of_a_record_among_its_like_can_be_another(taken, version, isr):
             assert outcome(in_bulk, values) == outcome(one_by_one, values), (at, byte)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "isr"), [((1, 2, -7), (1, 2)), ((-7, 1, 2), (-7, 1)), ((1, -7), (1, -7))]
+)
+def test_what_is_no_broker_is_none_by_columns_either(taken, replicas, isr):
+    values = [encode_record(TopicRecord("ab", A))]
+    directories = (D1, D2, D3)[: len(replicas)]
+    values += [
+        encode_record(PartitionRecord(at, A, replicas, isr, leader=isr[0], directories=directories))
+        for at in range(10)
+    ]
+    image = in_bulk(values)
+    assert taken == [11]
+    assert listed(image, [-7, 1, 2]) == listed(one_by_one(values), [-7, 1, 2]) == looked_up(image, [-7, 1, 2])
+
+
 def test_records_of_equal_length_need_not_be_of_equal_layout(taken):
     """One more replica to add takes as much room as one more member of the ISR."""
     values = [encode_record(TopicRecord("ab", A))]
