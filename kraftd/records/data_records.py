@@ -109,14 +109,14 @@ def usual_values(data: bytes, count: int) -> list[bytes] | None:
     values: list[bytes] = []
     append, at = values.append, HEADER_BYTES
     short = min(count, _SHORT_DELTAS)
-    for bounds, deltas in zip(_BOUNDS, (short, count - short), strict=True):
-        for _ in range(deltas):
-            head = data[at : at + 2]
-            if len(head) != len((0, 0)):
-                return None
-            start, stop, end = bounds[head]
-            append(data[at + start : at + stop])
-            at += end
+    try:
+        for bounds, deltas in zip(_BOUNDS, (short, count - short), strict=True):
+            for _ in range(deltas):
+                start, stop, end = bounds[data[at : at + 2]]
+                append(data[at + start : at + stop])
+                at += end
+    except ValueError:  # fewer than two bytes are left
+        return None
     sizes = list(map(len, values))
     if not 0 < min(sizes, default=0) <= max(sizes) <= _SIZE_MAX:
         return None

@@ -15,7 +15,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations, islice
+from itertools import combinations, compress, islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -140,7 +140,9 @@ def by_columns(
 
 def _runs(values: Sequence[bytes], heads: bytes) -> Iterator[Run]:
     kinds = heads[_KIND::_HEAD_BYTES]
-    bounds = [at for at, kind in enumerate(kinds) if kind == _TOPIC[_KIND]] if _TOPIC[_KIND] in kinds else []
+    bounds: list[int] = []
+    while (found := kinds.find(_TOPIC[_KIND], bounds[-1] + 1 if bounds else 0)) >= 0:
+        bounds.append(found)
     rows = _canonical(values, bytearray(heads[_VERSION::_HEAD_BYTES]), bounds)
     bounds.append(len(values))
     topic, topic_id, at = None, values[0][_TOPIC_ID], 0
@@ -202,9 +204,11 @@ def _read_alike(
     bad = {*_not_in_order(joined, size, numbers, isr), *_with_equal_replicas(numbers)}
     alone = [keys[at] for at in bad]
     if bad:
-        good = [at for at in range(len(rows)) if at not in bad]
-        keys = [keys[at] for at in good]
-        joined = b"".join([rows[at] for at in good])
+        good = bytearray(b"\1" * len(rows))
+        for at in bad:
+            good[at] = 0
+        keys = list(compress(keys, good))
+        joined = b"".join(compress(rows, good))
         numbers = [joined[at::size] for at in range(_REPLICAS_AT, isr_at)]
     columns.append(Columns(keys, [_numbers(numbers[at : at + _INT_BYTES]) for at in _of_each(numbers)], isr))
     return alone
