@@ -1,8 +1,9 @@
 """How records change the topics and their partitions.
 
 `TopicsBuilder` writes many changes into one new image. A block of partitions that is changed is unpacked, and
-packed again for the image; only then are its changes hashed and moved between brokers. `put_values` takes
-partitions in bulk, from the bytes of their records (`partition_fast_codec`).
+packed again for the image; only then are its changes hashed and moved between brokers. New partitions are put
+in bulk, from the bytes of their records: topics with theirs as a snapshot holds them by `put_runs`
+(`partition_columns`), any others by `put_values` (`partition_fast_codec`).
 
 Follows: Kafka's TopicsDelta and TopicDelta.
 Differs: a second topic of a name or id is impossible; Kafka's controller refuses it too, its image does not
@@ -206,11 +207,11 @@ class TopicsBuilder:
         """
         if values is self._refused:
             return start
-        self._make_room()
-        self._broker_index.make_room()
         runs = read_runs(values, start)
         if runs is None:
             return start
+        self._make_room()
+        self._broker_index.make_room()
         planned = self._planned(runs)
         if planned is None:
             self._refused = values
