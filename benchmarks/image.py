@@ -1,11 +1,12 @@
 """How long does a snapshot of a million partitions take to load, and how much memory does the image need?
 
-    benchmarks/image.py [--peer kafka] [--partitions N] [--rounds N] [--json FILE]
+    benchmarks/image.py [--peer kafka | --other PATH_OR_REVISION] [--partitions N] [--rounds N] [--json FILE]
 
 Makes the snapshot (`big_snapshot`), and loads it in a process of its own, which then reads, lists and changes
 partitions; with `--peer kafka`, Kafka's metadata shell loads the same file in turn, and another of one
-partition, which tells what of its time is not loading. Prints a table; docs/performance.md explains what was
-seen.
+partition, which tells what of its time is not loading. With `--other`, another build of kraftd (a folder with
+its package, or a revision of this repository) loads it in turn, and nothing else is measured. Prints a table;
+docs/performance.md explains what was seen.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+from beside import environment, unpacked
 from big_snapshot import BROKERS, END, TIMESTAMP_MS, write_snapshot
 from memory import memory_mb
 from peers import kafka_shell
@@ -103,6 +105,8 @@ class Figures(msgspec.Struct):
     file_mb: float
     kraftd: Ours
     kafka: Theirs | None
+    other: Ours | None = None
+    """Another build of kraftd; only what loading takes."""
 
 
 # -- in the process that is measured
@@ -268,10 +272,12 @@ class Process(msgspec.Struct):
     peak_mb: float
 
 
-def run(command: list[str]) -> Process:
+def run(command: list[str], build: Path = ROOT) -> Process:
     """In a process of its own, for clean figures of memory."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(build)
+    )
     assert process.stdout and process.stderr
     with process.stdout, process.stderr:
         output, complaint = process.stdout.read(), process.stderr.read()
@@ -283,9 +289,34 @@ def run(command: list[str]) -> Process:
     return Process(output, time.perf_counter() - began, cpu_s, usage.ru_maxrss * 1024 / 1e6)
 
 
-def run_ours(path: Path, *, only_load: bool) -> tuple[Ours, Process]:
-    process = run([sys.executable, __file__, "--only-load" if only_load else "--measure", str(path)])
+def run_ours(path: Path, *, only_load: bool, build: Path = ROOT) -> tuple[Ours, Process]:
+    process = run([sys.executable, __file__, "--only-load" if only_load else "--measure", str(path)], build)
     return msgspec.json.decode(process.output, type=Ours), process
+
+
+def median_load(loads: list[tuple[Ours, Process]]) -> Ours:
+    """What loading took, each figure the median of the rounds."""
+    return Ours(
+        load_s=statistics.median(load.load_s for load, _ in loads),
+        process_s=statistics.median(process.seconds for _, process in loads),
+        cpu_s=statistics.median(process.cpu_s for _, process in loads),
+        rss_mb=statistics.median(load.rss_mb for load, _ in loads),
+        peak_mb=statistics.median(load.peak_mb for load, _ in loads),
+        hash=loads[0][0].hash,
+    )
+
+
+def compare_builds(path: Path, rounds: int, other: Path) -> Figures:
+    """What loading takes here and in another build, which take turns."""
+    here, there = [], []
+    for number in range(1, rounds + 1):
+        say(f"round {number} of {rounds}")
+        here.append(run_ours(path, only_load=True))
+        there.append(run_ours(path, only_load=True, build=other))
+    figures = Figures(path.stat().st_size / 1e6, median_load(here), None, median_load(there))
+    if figures.other and figures.other.hash != figures.kraftd.hash:
+        raise RuntimeError("the two builds make different images of the snapshot")
+    return figures
 
 
 def compare(path: Path, small: Path, partitions: int, rounds: int, java: list[str] | None) -> Figures:
@@ -299,9 +330,8 @@ def compare(path: Path, small: Path, partitions: int, rounds: int, java: list[st
             starts.append(kafka_shell.load(java, small))
     say("reads and changes")
     ours, _ = run_ours(path, only_load=False)
-    ours.load_s = statistics.median(load.load_s for load, _ in loads)
-    ours.process_s = statistics.median(process.seconds for _, process in loads)
-    ours.cpu_s = statistics.median(process.cpu_s for _, process in loads)
+    loaded = median_load(loads)
+    ours.load_s, ours.process_s, ours.cpu_s = loaded.load_s, loaded.process_s, loaded.cpu_s
     theirs = None
     if shells:
         if shells[0].partitions != partitions:
@@ -361,6 +391,23 @@ def table(figures: Figures, partitions: int) -> Table:
     return shown
 
 
+def table_of_builds(figures: Figures, partitions: int) -> Table:
+    """One row a figure; a ratio below 1 says that this build is better."""
+    ours, other = figures.kraftd, figures.other or Ours()
+    shown = Table(box=SIMPLE, title=f"A snapshot of {partitions:,} partitions, two builds taking turns")
+    for name in ("", "this", "other", "this : other"):
+        shown.add_column(name, justify="right" if name else "left")
+    for label, mine, theirs in (
+        ("load, s", ours.load_s, other.load_s),
+        ("  whole process, s", ours.process_s, other.process_s),
+        ("  whole process, s of CPU", ours.cpu_s, other.cpu_s),
+        ("resident memory after the load, MB", ours.rss_mb, other.rss_mb),
+        ("  the most until then, MB", ours.peak_mb, other.peak_mb),
+    ):
+        shown.add_row(label, number(mine), number(theirs), f"{mine / theirs:.2f}x")
+    return shown
+
+
 def number(value: float | None) -> str:
     if value is None:
         return "-"
@@ -370,6 +417,7 @@ def number(value: float | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peer", choices=["kafka"], help="measure Kafka's metadata shell, too")
+    parser.add_argument("--other", metavar="PATH_OR_REVISION", help="only compare loading with that build")
     parser.add_argument("--partitions", type=int, default=PARTITIONS, metavar="N")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of loading; the median counts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
@@ -390,10 +438,15 @@ def main() -> None:
         large.mkdir()
         small.mkdir()
         path = write_snapshot(large, arguments.partitions)
-        figures = compare(path, write_snapshot(small, 1), arguments.partitions, arguments.rounds, java)
+        if arguments.other:
+            build = unpacked(arguments.other, Path(directory))
+            figures = compare_builds(path, arguments.rounds, build)
+        else:
+            figures = compare(path, write_snapshot(small, 1), arguments.partitions, arguments.rounds, java)
     if arguments.json:
         arguments.json.write_bytes(msgspec.json.format(msgspec.json.encode(figures)) + b"\n")
-    Console(width=None if sys.stdout.isatty() else 110).print(table(figures, arguments.partitions))
+    shown = table if figures.other is None else table_of_builds
+    Console(width=None if sys.stdout.isatty() else 110).print(shown(figures, arguments.partitions))
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class ImageBuilder:
         """Apply records of consecutive offsets, given by their framed values. Partitions go in bulk.
 
         Every record is as valid as if it had been decoded. `check`, if given, sees each before it is
-        applied, but for those that an image always takes: configs and partitions.
+        applied, but for those that an image always takes: configs, topics and partitions.
 
         Raises:
             MalformedError: A value is no record.

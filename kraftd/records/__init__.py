@@ -6,6 +6,7 @@ imports from its own line and from those below it:
     batch_search                        where the next batch begins, behind bytes that are none
     snapshot                            the batches of a snapshot file, written and proved
     batch  committed                    a batch: written, walked, checked; one that is committed
+    data_records                        its data records, all at once or one by one
     batch_header                        the fields of its header, for all readers
     frame  control                      the frame around every record; the records of the quorum itself
     body_codecs                         the codec of a record's body, by kind and version

@@ -9,7 +9,6 @@ never holds (compressed, another magic, log-append time) is refused as corrupt, 
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from struct import Struct
 
 import msgspec
@@ -28,7 +27,8 @@ from kraftd.records.batch_header import (
     layout,
     why_illegal,
 )
-from kraftd.serde.varint import encode_zigzag, read_uvarint, read_zigzag, read_zigzag_long
+from kraftd.records.data_records import data_parts, data_values, usual_values
+from kraftd.serde.varint import encode_zigzag, read_zigzag, read_zigzag_long
 from kraftd.types import Epoch, Offset
 
 _UNCHECKED = Struct(">" + "".join(code for _, code in FIELDS[:5]))
@@ -52,7 +52,7 @@ class RecordView(msgspec.Struct, frozen=True, gc=False):
 
 def encode_batch(base_offset: Offset, epoch: Epoch, timestamp_ms: int, values: Sequence[bytes]) -> bytes:
     """A batch of framed record values, which are never empty."""
-    parts = [b"", *_data_parts(values, 0), b"\0"]
+    parts = [b"", *data_parts(values, 0), b"\0"]
     return _with_header(base_offset, epoch, 0, timestamp_ms, len(values), parts)
 
 
@@ -70,7 +70,7 @@ class BatchBuilder:
 
     def add(self, values: Sequence[bytes]) -> None:
         """Add framed record values, which are never empty."""
-        self._parts += _data_parts(values, self.count)
+        self._parts += data_parts(values, self.count)
         self.count += len(values)
         self.values_bytes += sum(map(len, values))
 
@@ -251,9 +251,13 @@ class BatchView:
         """
         if self.is_control:
             return []
+        data = bytes(self.raw)
+        values = usual_values(data, self.record_count)
+        if values is not None:
+            return values
         out: list[bytes] = []
         try:
-            for value in _data_values(bytes(self.raw), self.record_count):
+            for value in data_values(data, self.record_count):
                 out.append(value)  # noqa: PERF402 - how many were good tells where it is bad
         except (MalformedError, IndexError) as error:
             raise self._corrupt(f"record {len(out)} of {self.record_count}: {error}") from None
@@ -292,25 +296,6 @@ class BatchView:
         return CorruptBatchError(reason, position_bytes=self.position, path=self.path, torn=torn)
 
 
-@lru_cache(maxsize=16384)
-def _prefix(delta: int, value_bytes: int) -> bytes:
-    """What stands before a value: the end of the record before it, then this record up to its value."""
-    middle = b"\0\0" + encode_zigzag(delta) + b"\x01" + encode_zigzag(value_bytes)
-    before = b"\0" if delta else b""
-    return before + encode_zigzag(len(middle) + value_bytes + 1) + middle
-
-
-def _data_parts(values: Sequence[bytes], first_delta: int) -> list[bytes]:
-    """The values of data records, each behind what stands before it."""
-    parts = [b""] * (2 * len(values))
-    at = 0
-    for delta, value in enumerate(values, first_delta):
-        parts[at] = _prefix(delta, len(value))
-        parts[at + 1] = value
-        at += 2
-    return parts
-
-
 def _with_header(
     base_offset: Offset, epoch: Epoch, attributes: int, timestamp_ms: int, count: int, parts: list[bytes]
 ) -> bytes:
@@ -320,42 +305,6 @@ def _with_header(
     parts[0] = _CHECKED.pack(attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count)
     rest = b"".join(parts)
     return _UNCHECKED.pack(base_offset, len(rest) + 9, epoch, MAGIC, crc32c(rest)) + rest
-
-
-@lru_cache(maxsize=16384)
-def _opening(delta: int) -> bytes:
-    """What stands between the length of a data record and that of its value."""
-    return b"\0\0" + encode_zigzag(delta) + b"\x01"
-
-
-def _data_values(data: bytes, count: int) -> Iterator[bytes]:
-    """The values of data records, which have no key, no headers, and the timestamp of their batch."""
-    at = HEADER_BYTES
-    for delta in range(count):
-        # Varints of one byte and of two are read in place: hardly any record is longer.
-        length, start = data[at], at + 1
-        if length >= 0x80:
-            if 0 < (high := data[start]) < 0x80:
-                length, start = length & 0x7F | high << 7, start + 1
-            else:
-                length, start = read_uvarint(data, at)
-        opening = _opening(delta)
-        value_at = start + len(opening)
-        size = data[value_at]
-        if size < 0x80:
-            value_at += 1
-        elif 0 < (high := data[value_at + 1]) < 0x80:
-            size, value_at = size & 0x7F | high << 7, value_at + 2
-        else:
-            size, value_at = read_uvarint(data, value_at)
-        stop = value_at + (size >> 1)
-        at = start + (length >> 1)
-        odd = (length | size) & 1
-        if odd or not size or at != stop + 1 or data[stop] or data[start : start + len(opening)] != opening:
-            raise MalformedError(f"byte {start}: not a data record of the metadata log")
-        yield data[value_at:stop]
-    if at != len(data):
-        raise MalformedError(f"{len(data) - at} bytes follow the last record")
 
 
 def _record(data: bytes, at: int) -> tuple[RecordView, int]:

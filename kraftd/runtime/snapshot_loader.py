@@ -35,7 +35,7 @@ from kraftd.storage.snapshots import PIECE_BYTES, SnapshotInfo
 from kraftd.types import NEVER_MS, Offset, OffsetAndEpoch
 
 _STEP_RECORDS: Final = 512
-"""How many records a step restores: some 4 ms."""
+"""How many records a step restores: 1 to 5 ms."""
 _PIECES_AHEAD: Final = 2
 _RETRY_MS: Final = 1_000
 _TELL_MS: Final = 5_000

@@ -12,8 +12,8 @@ differ, and so may the order in which partitions are listed. Nothing of it is ha
 """
 
 from array import array
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from struct import Struct
@@ -43,10 +43,15 @@ ID_BITS: Final = 32
 ID_MASK: Final = (1 << ID_BITS) - 1
 
 _ROLE_BITS: Final = 4
+_ROLE_MASK: Final = (1 << _ROLE_BITS) - 1
 _NO_ROLE: Final = 0
 _ROLES: Final = range(1, 1 << _ROLE_BITS)
-_PENDING_MAX: Final = 2_000_000
-"""With more moves than this a builder merges them: they would take more memory than the sets."""
+_PENDING_MAX: Final = 131_072
+"""With more moves than this a builder merges some of them: they take more memory than in the sets, and all at
+once would take long.
+"""
+_PENDING_EACH: Final = 256
+"""It may have more if they are of so many sets that fewer than these would be merged into each."""
 _FEW_MAX: Final = 64
 """The moves of so many partitions are appended to `waiting`; with more, all are merged into the sets."""
 _WAIT_MAX: Final = 256
@@ -195,24 +200,38 @@ def states_of(replicas: tuple[NodeId, ...], leader: NodeId) -> int:
     return 0 if leader == replicas[0] else NOT_PREFERRED
 
 
+class _Puts(dict[NodeId, "array[int]"]):
+    """By broker, the added keys of new partitions for which it has some roles."""
+
+    __slots__ = ("_added", "_roles")
+
+    def __init__(self, added: _Moves, roles: int) -> None:
+        super().__init__()
+        self._added, self._roles = added, roles
+
+    def __missing__(self, broker: NodeId) -> "array[int]":
+        keys = self[broker] = self._added[_move_key(broker, self._roles)]
+        return keys
+
+
 class BrokerIndexBuilder:
     """A scratch copy that moves are written into. One owner, mutable."""
 
     __slots__ = (
         "_added",
-        "_base",
+        "_brokers",
         "_few",
         "_next",
         "_removed",
+        "_to_merge",
         "_topics",
         "_waiting",
-        "expected",
         "followers",
         "leaders",
         "out_of_sync",
     )
 
-    _base: BrokerIndex
+    _brokers: _ByBroker
     _topics: Map[int, Uuid]
     _next: int
     _waiting: dict[NodeId, bytes]
@@ -222,15 +241,25 @@ class BrokerIndexBuilder:
     _added: _Moves
     """By broker and roles, where moves are many."""
     _removed: _Moves
-    expected: set[NodeId]
-    """The brokers in `leaders`, `followers` and `out_of_sync`; emptied by `make_room`."""
-    leaders: dict[NodeId, Callable[[PartitionKey], None]]
-    """Adds the key of a new partition that a broker leads, in sync; plain dictionaries, for speed."""
-    followers: dict[NodeId, Callable[[PartitionKey], None]]
-    out_of_sync: dict[NodeId, Callable[[PartitionKey], None]]
+    _to_merge: list[int]
+    """The brokers and roles whose turn to be merged has not come yet."""
+    leaders: "_Puts"
+    """Where the key of a new partition goes that a broker leads, in sync."""
+    followers: "_Puts"
+    out_of_sync: "_Puts"
 
     def __init__(self, base: BrokerIndex) -> None:
-        self._load(base)
+        self._brokers = base._brokers
+        self._topics = base._topics
+        self._next = base._next
+        self._waiting = {}
+        self._few = 0
+        self._added = defaultdict(_numbers)
+        self._removed = defaultdict(_numbers)
+        self._to_merge = []
+        self.leaders = _Puts(self._added, REPLICA | IN_SYNC | LEADER)
+        self.followers = _Puts(self._added, REPLICA | IN_SYNC)
+        self.out_of_sync = _Puts(self._added, REPLICA)
 
     def add_topic(self, topic_id: Uuid) -> int:
         """Add a topic. Returns its number."""
@@ -243,16 +272,29 @@ class BrokerIndexBuilder:
         """Remove a topic whose partitions have been moved away."""
         self._topics = self._topics.delete(number)
 
-    def expect(self, brokers: Iterable[NodeId]) -> None:
-        """Put these brokers into `leaders`, `followers` and `out_of_sync`."""
-        for broker in brokers:
-            for puts, roles in (
-                (self.leaders, REPLICA | IN_SYNC | LEADER),
-                (self.followers, REPLICA | IN_SYNC),
-                (self.out_of_sync, REPLICA),
-            ):
-                puts[broker] = self._added[_move_key(broker, roles)].append
-        self.expected.update(brokers)
+    @property
+    def next_number(self) -> int:
+        """The number of the next topic."""
+        return self._next
+
+    def add_in_order(
+        self, keys: Sequence[PartitionKey], replicas: Sequence[Sequence[NodeId]], isr_count: int
+    ) -> None:
+        """Note the roles for new partitions whose ISR is the first of their replicas, led by the first.
+
+        Args:
+            keys: Which partitions.
+            replicas: The first replica of each, then the second one of each, and so on.
+            isr_count: How many of them are the ISR, at least one.
+        """
+        for place, brokers in enumerate(replicas):
+            puts = self.followers if 0 < place < isr_count else self.out_of_sync if place else self.leaders
+            deque(map(array.append, map(puts.__getitem__, brokers), keys), maxlen=0)
+
+    def add(self, key: PartitionKey, assignment: Assignment) -> None:
+        """Note the roles for a new partition."""
+        for broker, roles in roles_of(*assignment).items():
+            self._added[_move_key(broker, roles)].append(key)
 
     def move(self, key: PartitionKey, before: Assignment, after: Assignment) -> None:
         """Note the roles that brokers had and have for a partition."""
@@ -280,20 +322,27 @@ class BrokerIndexBuilder:
         self._added[_move_key(_STATES, states)].append(key)
 
     def make_room(self) -> None:
-        """Merge the moves noted so far if they are many."""
-        if sum(map(len, self._added.values())) + sum(map(len, self._removed.values())) > _PENDING_MAX:
-            self._load(self.image())
+        """Merge some of the moves noted so far if they are many: as many as came in since the last time."""
+        pending = sum(map(len, chain(self._added.values(), self._removed.values())))
+        excess = pending - max(_PENDING_MAX, _PENDING_EACH * len(self._added))
+        if excess > 0:
+            self._spill()
+        while excess > 0:
+            if not self._to_merge:
+                self._to_merge = [*{*self._added, *self._removed}]
+            excess -= self._merge(self._to_merge.pop())
 
     def image(self) -> BrokerIndex:
         """The index after all moves. Do not use this builder any more."""
-        brokers = self._base._brokers
         if self._added or self._removed:
             self._spill()
-            brokers = self._with_many(brokers)
+            for move_key in {*self._added, *self._removed}:
+                self._merge(move_key)
         else:
             for broker, moves in self._waiting.items():
-                brokers = brokers.set(broker, brokers.get(broker, _NO_PARTITIONS).with_moves(moves))
-        return BrokerIndex(brokers, self._topics, self._next)
+                partitions = self._brokers.get(broker, _NO_PARTITIONS)
+                self._brokers = self._brokers.set(broker, partitions.with_moves(moves))
+        return BrokerIndex(self._brokers, self._topics, self._next)
 
     def _spill(self) -> None:
         """Put the few moves to the many."""
@@ -303,31 +352,21 @@ class BrokerIndexBuilder:
         self._waiting.clear()
         self._few = 0
 
-    def _with_many(self, brokers: _ByBroker) -> _ByBroker:
-        """The brokers after many moves."""
-        mutation = brokers.mutate()
-        for broker in {key >> _ROLE_BITS for key in (*self._added, *self._removed)}:
-            sets = list(mutation.get(broker, _NO_PARTITIONS).compacted().sets)
-            for roles in _ROLES:
-                added = self._added.pop(_move_key(broker, roles), _NONE)
-                removed = self._removed.pop(_move_key(broker, roles), _NONE)
-                sets[roles] = _changed(sets[roles], added, removed)
-            if any(sets):
-                mutation[broker] = _BrokerPartitions(tuple(sets))
-            else:
-                mutation.pop(broker, None)
-        return mutation.finish()
-
-    def _load(self, base: BrokerIndex) -> None:
-        self._base = base
-        self._topics = base._topics
-        self._next = base._next
-        self._waiting = {}
-        self._few = 0
-        self._added = defaultdict(_numbers)
-        self._removed = defaultdict(_numbers)
-        self.expected = set()
-        self.leaders, self.followers, self.out_of_sync = {}, {}, {}
+    def _merge(self, move_key: int) -> int:
+        """Merge the moves of one broker with one combination of roles. Returns how many there were."""
+        added, removed = self._added.get(move_key, _NONE), self._removed.get(move_key, _NONE)
+        moves = len(added) + len(removed)
+        if not moves:
+            return 0
+        broker, roles = move_key >> _ROLE_BITS, move_key & _ROLE_MASK
+        sets = self._brokers.get(broker, _NO_PARTITIONS).compacted().sets
+        sets = (*sets[:roles], _changed(sets[roles], added, removed), *sets[roles + 1 :])
+        if any(sets):
+            self._brokers = self._brokers.set(broker, _BrokerPartitions(sets))
+        elif broker in self._brokers:
+            self._brokers = self._brokers.delete(broker)
+        del added[:], removed[:]  # the same arrays stay: there are references to them in `_Puts`
+        return moves
 
 
 _NO_PARTITIONS: Final = _BrokerPartitions()
@@ -340,7 +379,7 @@ def _changed(numbers: PackedIntSet, added: "array[int]", removed: "array[int]") 
     if added and removed:
         gained, lost = Counter(added), Counter(removed)
         return numbers.changed(gained - lost, lost - gained)
-    return numbers.changed(added, removed) if added or removed else numbers
+    return numbers.changed(added.tolist(), removed)
 
 
 def _move_key(broker: NodeId, roles: int) -> int:

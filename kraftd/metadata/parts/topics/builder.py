@@ -1,8 +1,9 @@
 """How records change the topics and their partitions.
 
 `TopicsBuilder` writes many changes into one new image. A block of partitions that is changed is unpacked, and
-packed again for the image; only then are its changes hashed and moved between brokers. `put_values` takes
-partitions in bulk, from the bytes of their records (`partition_fast_codec`).
+packed again for the image; only then are its changes hashed and moved between brokers. New partitions are put
+in bulk, from the bytes of their records: topics with theirs as a snapshot holds them by `put_runs`
+(`partition_columns`), any others by `put_values` (`partition_fast_codec`).
 
 Follows: Kafka's TopicsDelta and TopicDelta.
 Differs: a second topic of a name or id is impossible; Kafka's controller refuses it too, its image does not
@@ -10,18 +11,20 @@ look. Kafka's image keeps the eligible leader replicas when their feature is swi
 of what it writes; here they are gone at once, as from its snapshots.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
 from immutables import MapMutation
 
-from kraftd.errors import UnencodableError
+from kraftd.errors import MalformedError, UnencodableError
 from kraftd.metadata.entities import hash_of_record
 from kraftd.metadata.entity_hash import HASH_MASK, hash_of_bytes, sum_of_hashes
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.topics import change_fast_codec, partitions
+from kraftd.metadata.parts.topics.assignments import assignment_of, assignment_of_packed, read_alone
 from kraftd.metadata.parts.topics.broker_index import (
     ID_BITS,
     ID_MASK,
@@ -33,10 +36,16 @@ from kraftd.metadata.parts.topics.broker_index import (
 )
 from kraftd.metadata.parts.topics.image import Topic, TopicsImage, alike_form
 from kraftd.metadata.parts.topics.leader_elections import RECOVERING, election_of
-from kraftd.metadata.parts.topics.partition_block import BLOCK_BITS, BLOCK_MASK, row_at, with_rows
+from kraftd.metadata.parts.topics.partition_block import (
+    BLOCK_BITS,
+    BLOCK_MASK,
+    packed_rows,
+    row_at,
+    with_rows,
+)
+from kraftd.metadata.parts.topics.partition_columns import Columns, Run, by_columns, has_ids, read_runs
 from kraftd.metadata.parts.topics.partition_fast_codec import (
     REPLICAS_AT,
-    assignment_in,
     fast_fields,
     fast_layout,
 )
@@ -44,6 +53,8 @@ from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, Topi
 from kraftd.types import Offset, Uuid
 
 _NO_LEADER: Final = -1
+_NO_OFFSET: Final = -1
+"""Of what cannot be refused any more, or is tried again by itself."""
 _OPEN_MAX: Final = 512
 """How many blocks are unpacked before all are packed: unpacked, they take several times the memory."""
 
@@ -87,6 +98,7 @@ class TopicsBuilder:
         "_ids",
         "_open_count",
         "_partition_count",
+        "_refused",
         "_removed_names",
         "_sum",
         "_topics",
@@ -106,6 +118,8 @@ class TopicsBuilder:
         self._removed_names: set[str] = set()
         self._partition_count = base.partition_count
         self._elections = base.leader_elections
+        self._refused: Sequence[bytes] | None = None
+        """Values that are not tried again as runs."""
 
     def add_topic(self, record: TopicRecord, offset: Offset) -> None:
         """Add a topic without partitions."""
@@ -128,8 +142,8 @@ class TopicsBuilder:
         block, at = self._open(touched, record.partition_id >> BLOCK_BITS), record.partition_id & BLOCK_MASK
         old, new = block.row(at), partitions.made(record, offset)
         self._partition_count += old is None
-        were = NO_ASSIGNMENT if old is None else _assignment_in(old)
-        block.put(at, (old, were), (_packed(new, offset), _assignment_of(new)))
+        were = NO_ASSIGNMENT if old is None else assignment_of_packed(old)
+        block.put(at, (old, were), (_packed(new, offset), assignment_of(new)))
 
     def put_values(self, values: Sequence[bytes], start: int) -> int:
         """Put partitions in bulk, from the values of their records, beginning at a position.
@@ -145,7 +159,6 @@ class TopicsBuilder:
             broker_index.followers,
             broker_index.out_of_sync,
         )
-        expected = broker_index.expected
         topic_id, number, first, before, rows = b"", -1, 0, b"", dict[int, bytes]()
         made: list[bytes] = []
         for value, fields, isr_count_at, isr_end in fast_fields(islice(values, start, None)):
@@ -171,22 +184,50 @@ class TopicsBuilder:
                 break
             rows[at] = value
             made.append(value)
-            if not brokers <= expected:
-                broker_index.expect(brokers)
             key = first | at
             if is_usual:
-                leaders[leader](key)
+                leaders[leader].append(key)
                 for broker in replicas[1:]:
-                    followers[broker](key)
+                    followers[broker].append(key)
                 continue
             for broker in replicas:
                 puts = leaders if broker == leader else followers if broker in isr else out_of_sync
-                puts[broker](key)
+                puts[broker].append(key)
             if leader != replicas[0]:
                 broker_index.add_states(key, states_of(replicas, leader))
         self._sum += sum_of_hashes(made)
         self._partition_count += len(made)
         return start + len(made)
+
+    def put_runs(self, values: Sequence[bytes], start: int) -> int:
+        """Put topics and partitions in bulk, from the values of their records, beginning at a position.
+
+        All of them, up to a record of another kind, or none: where they are too few, or where any of them is
+        not what a snapshot would hold there, valid or not. Returns the position of what is not put.
+        """
+        if values is self._refused:
+            return start
+        runs = read_runs(values, start)
+        if runs is None:
+            return start
+        self._make_room()
+        self._broker_index.make_room()
+        planned = self._planned(runs)
+        if planned is None:
+            self._refused = values
+            return start
+        columns, alone = planned
+        for run in runs:
+            if run.topic is not None:
+                self.add_topic(run.topic, _NO_OFFSET)
+            self._put_rows(run)
+        self._sum += sum_of_hashes([row for run in runs for row in run.rows])
+        self._partition_count += sum(len(run.rows) for run in runs)
+        for keys, replicas, isr_count in columns:
+            self._broker_index.add_in_order(keys, replicas, isr_count)
+        for key, assignment in alone:
+            self._broker_index.add(key, assignment)
+        return start + sum(len(run.rows) + (run.topic is not None) for run in runs)
 
     def change_partition(self, change: PartitionChangeRecord, offset: Offset) -> None:
         """Change a partition that is there."""
@@ -202,7 +243,7 @@ class TopicsBuilder:
         else:
             old = partitions.unpack(packed)
             new = partitions.changed(old, change, offset)
-            after, were, are = _packed(new, offset), _assignment_of(old), _assignment_of(new)
+            after, were, are = _packed(new, offset), assignment_of(old), assignment_of(new)
         block.put(at, (packed, were), (after, are))
         if were[2] != are[2] or change.leader_recovery_state == RECOVERING:
             election = election_of(were, are, change.leader_recovery_state)
@@ -215,7 +256,9 @@ class TopicsBuilder:
         topic = self._topics[topic_id]
         first = topic.number << ID_BITS
         for partition_id, packed in topic.rows():
-            self._broker_index.move(first | partition_id & ID_MASK, _assignment_in(packed), NO_ASSIGNMENT)
+            self._broker_index.move(
+                first | partition_id & ID_MASK, assignment_of_packed(packed), NO_ASSIGNMENT
+            )
             self._sum -= hash_of_bytes(packed)
             self._partition_count -= 1
         self._broker_index.remove_topic(topic.number)
@@ -260,6 +303,70 @@ class TopicsBuilder:
             self._partition_count,
             self._elections,
         )
+
+    def _planned(self, runs: list[Run]) -> tuple[list[Columns], list[tuple[PartitionKey, Assignment]]] | None:
+        """Prove runs, and put what the image keeps of each partition into them.
+
+        Returns the partitions in order, and the brokers of all others. None if any record has to be applied
+        by itself, or cannot be applied; nothing has changed then.
+        """
+        ranges = self._new_keys(runs)
+        keys = list(chain.from_iterable(ranges))
+        if not ranges or not has_ids(runs, keys):
+            return None
+        columns, alone = by_columns([row for run in runs for row in run.rows], keys)
+        firsts, assignments = [each.start for each in ranges], []
+        try:
+            for key in alone:
+                which = bisect_right(firsts, key) - 1
+                run, at = runs[which], key - firsts[which]
+                run.rows[at], assignment = read_alone(run.rows[at], run.values[at], _NO_OFFSET)
+                assignments.append((key, assignment))
+        except (MalformedError, ImpossibleRecordError, UnencodableError):
+            return None
+        return columns, assignments
+
+    def _new_keys(self, runs: list[Run]) -> list[range]:
+        """The keys of the partitions of each run; none if a topic or a partition cannot be a new one."""
+        names, ids, keys = set[str](), set[Uuid](), list[range]()
+        for run in runs:
+            if run.topic is None:
+                if run.topic_id not in self._topics or self._has_any(run):
+                    return []
+                number = self._topics[run.topic_id].number
+            else:
+                name, topic_id = run.topic.name, run.topic_id
+                if name in self._ids or name in names or topic_id in self._topics or topic_id in ids:
+                    return []
+                number = self._broker_index.next_number + len(ids)
+                names.add(name)
+                ids.add(topic_id)
+            first = number << ID_BITS | run.first_id
+            keys.append(range(first, first + len(run.rows)))
+        return keys
+
+    def _has_any(self, run: Run) -> bool:
+        """Whether one of the partitions of a known topic is there."""
+        touched, end = self._touch(run.topic_id), run.first_id + len(run.rows)
+        for number in range(run.first_id >> BLOCK_BITS, (end - 1 >> BLOCK_BITS) + 1):
+            block = touched.open.get(number) or _OpenBlock(touched.blocks.get(number, b""))
+            slots = range(max(run.first_id, number << BLOCK_BITS), min(end, number + 1 << BLOCK_BITS))
+            if (block.packed or block.rows) and any(block.row(at & BLOCK_MASK) is not None for at in slots):
+                return True
+        return False
+
+    def _put_rows(self, run: Run) -> None:
+        """Put new partitions of a known topic into its blocks; one filled at once is packed at once."""
+        touched = self._touch(run.topic_id)
+        at, end = 0, len(run.rows)
+        while at < end:
+            number, slot = (run.first_id + at) >> BLOCK_BITS, (run.first_id + at) & BLOCK_MASK
+            rows = run.rows[at : at + BLOCK_MASK + 1 - slot]
+            if len(rows) > BLOCK_MASK and number not in touched.open and number not in touched.blocks:
+                touched.blocks[number] = packed_rows(rows)
+            else:
+                self._open(touched, number).rows.update(enumerate(rows, slot))
+            at += len(rows)
 
     def _forget_form(self, name: str) -> None:
         """Take a removed topic from the names that are alike."""
@@ -349,8 +456,8 @@ class TopicsBuilder:
                     new = change(partition)
                     block.put(
                         partition_id & BLOCK_MASK,
-                        (packed, _assignment_of(partition)),
-                        (_packed(new, offset), _assignment_of(new)),
+                        (packed, assignment_of(partition)),
+                        (_packed(new, offset), assignment_of(new)),
                     )
 
 
@@ -361,18 +468,3 @@ def _packed(partition: PartitionRecord, offset: Offset) -> bytes:
     except UnencodableError as error:
         which = f"{partition.partition_id} of topic {partition.topic_id.hex()}"
         raise ImpossibleRecordError(offset, f"partition {which} cannot be written then: {error}") from None
-
-
-def _assignment_of(partition: PartitionRecord) -> Assignment:
-    return (
-        partition.replicas,
-        partition.isr,
-        partition.leader,
-        partition.eligible_leader_replicas or (),
-        bool(partition.removing_replicas or partition.adding_replicas),
-    )
-
-
-def _assignment_in(packed: bytes) -> Assignment:
-    brokers = assignment_in(packed)
-    return _assignment_of(partitions.unpack(packed)) if brokers is None else brokers

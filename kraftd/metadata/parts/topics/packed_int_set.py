@@ -49,7 +49,7 @@ class PackedIntSet(msgspec.Struct, frozen=True):
         if new and (not self._blocks or new[0] > self._last()):
             end = max(len(self._blocks) - 1, 0)
             blocks[end] = self._block(end)
-            blocks[end].extend(new)
+            blocks[end].extend(array(_TYPE, new))
             new = []
         for number in new:
             block = self._opened(blocks, number)

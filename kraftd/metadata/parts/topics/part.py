@@ -69,8 +69,14 @@ def _put_partition(builder: Builder, record: PartitionRecord, offset: Offset) ->
     builder.builder_of(TOPICS).put_partition(record, offset)
 
 
+def _put_runs(builder: Builder, values: Sequence[bytes], start: int) -> int:
+    return builder.builder_of(TOPICS).put_runs(values, start)
+
+
 def _put_partitions(builder: Builder, values: Sequence[bytes], start: int) -> int:
-    return builder.builder_of(TOPICS).put_values(values, start)
+    topics = builder.builder_of(TOPICS)
+    end = topics.put_runs(values, start)
+    return topics.put_values(values, start) if end == start else end
 
 
 def _change_partition(builder: Builder, record: PartitionChangeRecord, offset: Offset) -> None:
@@ -255,7 +261,7 @@ class Topics(PartWithBuilder[TopicsImage, TopicsDiff, TopicsBuilder]):
 
     empty = TopicsImage()
     kinds = (
-        RecordKind(TopicRecord, _add_topic, levels=(1,)),
+        RecordKind(TopicRecord, _add_topic, levels=(1,), is_always_accepted=True, apply_values=_put_runs),
         RecordKind(
             PartitionRecord,
             _put_partition,

@@ -5,7 +5,7 @@ one ends; a partition that is not there has no bytes. So a partition is found wi
 changing one copies a few thousand bytes. They never leave the process.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from struct import Struct
 from typing import Final
@@ -24,7 +24,11 @@ _BOUNDS: Final = _STARTS[1]
 
 def packed_block(rows: Mapping[int, bytes]) -> bytes:
     """Pack partitions, given by their slot."""
-    values = [rows.get(at, b"") for at in range(max(rows) + 1)]
+    return packed_rows([rows.get(at, b"") for at in range(max(rows) + 1)])
+
+
+def packed_rows(values: Sequence[bytes]) -> bytes:
+    """Pack what is in the slots, from the first one on, empty where no partition is."""
     keys = len(values)
     starts = accumulate(map(len, values), initial=_STARTS_AT + _STARTS[keys].size)
     return b"".join((bytes((keys,)), _STARTS[keys].pack(*starts), *values))
