@@ -47,7 +47,7 @@ TOKENS = (
         "A token is renewed beyond its maximum, again and again.",
         "test_delegation_token_control.py::test_a_token_is_renewed_for_a_while_and_never_beyond_its_maximum",
         (
-            f"{_CONTROL}:renew_delegation_token",
+            f"{_CONTROL}:_renew",
             "min(token.max_timestamp, _sum(now_ms, period_ms))",
             "_sum(now_ms, period_ms)",
         ),
@@ -76,7 +76,7 @@ TOKENS = (
         "dead-token-renewed",
         "A token that has ended is renewed.",
         "test_delegation_token_control.py::test_what_has_ended_is_changed_no_more",
-        (f"{_CONTROL}:renew_delegation_token", "_check_alive(token, now_ms)", "pass"),
+        (f"{_CONTROL}:_renew", "_check_alive(token, now_ms)", "pass"),
     ),
     of_tokens(
         "token-for-old-nodes",
