@@ -26,6 +26,6 @@ its own line and from those below it:
     config  file_limits  worker       Kafka's properties; how many connections; a thread for the disk
     config_values  policy_loader      how the values of a configuration are written; policies by their names
     raft_metrics  controller_metrics  what is measured of the quorum; of brokers and topics
-    health_checks                     is the process alive, and of use
+    health_checks  long_blocks        is the process alive, and of use; long blocks of memory are given back
     idle_ratio  sample                a share of time; a number of the Prometheus page
 """

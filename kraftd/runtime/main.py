@@ -27,6 +27,7 @@ from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.runtime.config import Config, load_config
 from kraftd.runtime.daemon import serve
 from kraftd.runtime.log_cleaner import rolling_of
+from kraftd.runtime.long_blocks import give_back_long_blocks
 from kraftd.runtime.node_status import SOFTWARE
 from kraftd.runtime.observability import Logger, open_logger
 from kraftd.storage.filesystem import OsFileSystem
@@ -54,6 +55,7 @@ def start(config: Config, logger: Logger) -> int:
     threading.excepthook = fatal.on_thread
     try:
         _allow_files()
+        give_back_long_blocks()
         directory = _open_directory(config)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.get_loop().set_exception_handler(fatal.on_loop)
