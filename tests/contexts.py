@@ -1,6 +1,6 @@
 """What a decision of the controller looks at, for tests that make one without a controller."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -9,8 +9,15 @@ from kraftd.controller.sessions import BrokerSessions
 from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.types import Now
 
+
+class NewestImage(NamedTuple):
+    """The newest image, where nothing is on its way."""
+
+    image: MetadataImage
+
+
 _PLAIN = Context(
-    image=EMPTY,
+    newest=NewestImage(EMPTY),
     now=Now(0, 0),
     version=0,
     next_offset=0,
@@ -23,4 +30,4 @@ _PLAIN = Context(
 
 def context_of(image: MetadataImage = EMPTY, **other: Any) -> Context:
     """A context with this image; whatever else is not named is plain."""
-    return replace(_PLAIN, image=image, **other)
+    return replace(_PLAIN, newest=NewestImage(image), **other)
