@@ -135,6 +135,8 @@ D-25 to D-34 are kept for changes of the voters, and repair.
           Before that nothing changes: no epoch, no count, no durable byte.
     D-38  Strangers, clients, observers and voters have budgets of work; who is over it is not read. Nothing
           between a peer's bytes and a message, or a response and its bytes, ends the process.
+    D-39  A group is many requests, not one. Grouping changes no answer, no byte, no order within a connection
+          and no bound of D-16; a waiter still ends with its epoch (D-13).
 
 Where we differ from Kafka, on purpose: between our nodes RPC bodies are msgpack (Kafka's own wire is for
 its brokers, clients and tools, see `net.kafka_session`; names, keys, versions and

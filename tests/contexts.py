@@ -1,6 +1,6 @@
 """What a decision of the controller looks at, for tests that make one without a controller."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,8 +16,15 @@ def controller_settings(node_id: NodeId, **other: Any) -> ControllerSettings:
     return ControllerSettings(me=registration_of(node_id, bytes(16), []), **other)
 
 
+
+class NewestImage(NamedTuple):
+    """The newest image, where nothing is on its way."""
+
+    image: MetadataImage
+
+
 _PLAIN = Context(
-    image=EMPTY,
+    newest=NewestImage(EMPTY),
     now=Now(0, 0),
     version=0,
     next_offset=0,
@@ -30,4 +37,4 @@ _PLAIN = Context(
 
 def context_of(image: MetadataImage = EMPTY, **other: Any) -> Context:
     """A context with this image; whatever else is not named is plain."""
-    return replace(_PLAIN, image=image, **other)
+    return replace(_PLAIN, newest=NewestImage(image), **other)

@@ -51,8 +51,9 @@ from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
 from kraftd.types import Now, Offset
 
-_Made: TypeAlias = tuple[Write, MetadataImage]
-"""A write that does not count as appended yet, and the image after it."""
+_Made: TypeAlias = tuple[Write, MetadataImage | None]
+"""A write that does not count as appended yet, and the image after it; None if its records are those that
+were applied last (`UncommittedWrites.apply`)."""
 
 
 class ActiveController:
@@ -239,7 +240,7 @@ class ActiveController:
         uncommitted = self.uncommitted
         next_offset = self._applied_offset + uncommitted.record_count
         return Context(
-            uncommitted.image,
+            uncommitted,
             now,
             version,
             next_offset,
@@ -293,14 +294,10 @@ class ActiveController:
         run: RunningPlan | None = None,
     ) -> _Made | ImmediateResponse:
         """The write of an atomic decision, unless its records are too many for a batch."""
-        image = context.image
-        level = image.metadata_version
+        level = self.uncommitted.metadata_version
         values = tuple([encode_allowed(record, level) for record in records])
         if len(values) > 1 and _is_too_large(values):
             return ImmediateResponse(self._refusal(request, ErrorCode.POLICY_VIOLATION))
-        builder = ImageBuilder(image)
-        for record in records:
-            builder.apply(record, -1)
         write = Write(
             kind,
             self.leader.epoch,
@@ -310,7 +307,8 @@ class ActiveController:
             run,
             elections=elections_in(context.elections, records),
         )
-        return write, builder.image()
+        self.uncommitted.apply(records)
+        return write, None
 
     def _after_newest(self, request: Any, response: Any) -> ImmediateResponse | AfterWrite:
         """A response without records: it waits until what it tells of is committed.

@@ -10,7 +10,7 @@ Follows: Kafka's ControllerRequestContext.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -19,7 +19,7 @@ from kraftd.controller.decided_elections import DecidedElection
 from kraftd.controller.deletions.tracker import DeletionTracker
 from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuota
 from kraftd.controller.policies import Policies, PolicyFailure
-from kraftd.controller.rights import Rights
+from kraftd.controller.rights import ALL_RIGHTS, Rights
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.controller.token_secret import TokenSettings
 from kraftd.metadata.image import MetadataImage
@@ -86,11 +86,18 @@ class ControllerSettings(msgspec.Struct, frozen=True):
         return NO_NODE if self.me is None else self.me.id
 
 
+class Newest(Protocol):
+    """Where the newest image is."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image after everything that was appended; made when it is asked for."""
+
+
 class Context(msgspec.Struct, frozen=True, gc=False):
     """What one decision may look at."""
 
-    image: MetadataImage
-    """The newest one: after everything that was appended."""
+    newest: Newest
     now: Now
     version: int
     """The version of the request's API; 0 for what the controller does by itself."""
@@ -112,10 +119,17 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     appended does not count."""
 
     @property
+    def image(self) -> MetadataImage:
+        """The newest one. A decision that does not look at it costs no image (D-39)."""
+        return self.newest.image
+
+    @property
     def rights(self) -> Rights:
         """What the client may do."""
-        client = self.client
-        return Rights(self.settings.authorizer, self.image, client.principal, client.host)
+        authorizer, client = self.settings.authorizer, self.client
+        if authorizer is None:
+            return ALL_RIGHTS
+        return Rights(authorizer, self.image, client.principal, client.host)
 
 
 class ReadContext(msgspec.Struct, frozen=True, gc=False):

@@ -388,6 +388,11 @@ class QuorumController:
         operation = self._operations[type(write.request)]
         return operation.refuse(write.request, error, write_refusal(error, self._leader))
 
+    def end_group(self) -> None:
+        """Note that what was decided so far goes to the log as one group (D-39): one image is made of it."""
+        if self._active is not None:
+            self._active.uncommitted.end_group()
+
     def poll(self, now: Now) -> Write | None:
         """Write what is due by itself: the first records of an activation, or a NoOp on an idle log.
 

@@ -17,9 +17,9 @@ from kraftd.controller.response_room import quoted
 from kraftd.errors import ErrorCode
 from kraftd.metadata.acl_kinds import CLUSTER_NAME, AclOperation, AclResource
 from kraftd.metadata.config_schema import ResourceType
-from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.image import EMPTY, MetadataImage
 from kraftd.metadata.parts.acls import ACLS
-from kraftd.protocol.principal import Principal
+from kraftd.protocol.principal import ANONYMOUS, Principal
 
 FAILURES: Final[Mapping[AclResource, ErrorCode]] = {
     AclResource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -80,3 +80,7 @@ class Rights(msgspec.Struct, frozen=True, gc=False):
         """
         resource = _CONFIGURED.get(resource_type, AclResource.CLUSTER)
         self.check(operation, resource, CLUSTER_NAME if resource is AclResource.CLUSTER else name)
+
+
+ALL_RIGHTS: Final = Rights(None, EMPTY, ANONYMOUS, "")
+"""Those of everybody, without an authorizer."""

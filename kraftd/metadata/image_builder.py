@@ -16,9 +16,11 @@ from typing import Any, Final
 import msgspec
 from immutables import Map
 
+from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.metadata.image import MetadataImage, OpenTransaction
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.part import BuilderT, Part, PartWithBuilder, S
+from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.registry import BULK, KIND_PREFIX_BYTES, KINDS, decode
 from kraftd.records.frame import AnyRecord, RawRecord
 from kraftd.records.messages import (
@@ -135,6 +137,13 @@ class ImageBuilder:
                 check(record, base_offset + at)
             _APPLY[type(record)](self, record, base_offset + at)
             at += 1
+
+    @property
+    def metadata_version(self) -> int:
+        """The level of `metadata.version` in the image that would be made now."""
+        if self._committed_image is not None:
+            return self._committed_image.metadata_version
+        return self.state(FEATURES).level(METADATA_VERSION)
 
     def image(self) -> MetadataImage:
         """What has been applied so far, as an image."""

@@ -27,6 +27,7 @@ is all that other packages use. A module imports from its own line and from thos
     events  effects  timing  voters        the values that go in and out; configuration; who votes (one owner)
 """
 
+from kraftd.raft.accumulator import size_of
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX, SNAPSHOT_CHUNK_BYTES, TAIL_BYTES_MAX
 from kraftd.raft.node import OpenedLog, RaftNode
 from kraftd.raft.rejoin import StateHealth
@@ -58,5 +59,6 @@ __all__ = [
     "VoterSet",
     "choose_start",
     "end_of",
+    "size_of",
     "write_delay_ms",
 ]

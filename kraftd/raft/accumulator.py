@@ -49,18 +49,25 @@ class BatchAppends(msgspec.Struct, frozen=True):
 class Accumulator:
     """The queue of appends. Mutable; the `LeaderState` is its only owner."""
 
-    __slots__ = ("_drain_at_ms", "_linger_ms", "_waiting", "size_bytes")
+    __slots__ = ("_batch_bytes", "_drain_at_ms", "_linger_ms", "_waiting", "size_bytes")
 
     def __init__(self, *, linger_ms: int) -> None:
         self._linger_ms = linger_ms
         self._waiting: list[QueuedAppend] = []
         self._drain_at_ms = NEVER_MS
+        self._batch_bytes = _BATCH_OVERHEAD_BYTES
+        """What the last batch of the next drain would take so far."""
         self.size_bytes = 0
 
     @property
     def drain_at_ms(self) -> int:
         """The monotonic time at which the queue must be drained (ACC-10)."""
         return self._drain_at_ms
+
+    @property
+    def batch_room_bytes(self) -> int:
+        """How much more fits into the batch that the newest append is in."""
+        return BATCH_BYTES_MAX - self._batch_bytes
 
     def add(self, waiting: QueuedAppend, now_ms: int) -> None:
         """Queue an append. The first one starts the linger (ACC-09), which ends no later than the earliest
@@ -70,6 +77,9 @@ class Accumulator:
         if not self._waiting:
             self._drain_at_ms = now_ms + self._linger_ms
         self._waiting.append(waiting)
+        if waiting.size_bytes > self.batch_room_bytes:
+            self._batch_bytes = _BATCH_OVERHEAD_BYTES
+        self._batch_bytes += waiting.size_bytes
         self.size_bytes += waiting.size_bytes
         if self.size_bytes >= BATCH_BYTES_MAX:
             self._drain_at_ms = now_ms
@@ -79,7 +89,7 @@ class Accumulator:
     def drain(self) -> Iterator[BatchAppends]:
         """Empty the queue; yield what each batch is to hold."""
         waiting, self._waiting = self._waiting, []
-        self.size_bytes, self._drain_at_ms = 0, NEVER_MS
+        self.size_bytes, self._batch_bytes, self._drain_at_ms = 0, _BATCH_OVERHEAD_BYTES, NEVER_MS
         appends: list[QueuedAppend] = []
         size_bytes = _BATCH_OVERHEAD_BYTES
         for append in waiting:

@@ -26,7 +26,7 @@ from kraftd.raft.state_changes import StateChanges
 from kraftd.records.batch import encode_batch, encode_control_batch
 from kraftd.records.control import encode_control
 from kraftd.records.messages import LeaderChangeMessage, LeaderChangeMessageVoter
-from kraftd.types import Now
+from kraftd.types import Epoch, Now
 
 URGENT_ROOM = 2
 """Urgent appends have so many times the room of others: no flood keeps a broker from being fenced."""
@@ -44,16 +44,15 @@ class LeaderRole:
 
     def on_append(self, event: AppendRequested, now: Now) -> None:
         """Queue records for the next drain, or refuse all of them."""
-        leader_state = self.raft.leader_state
-        if leader_state is None or event.epoch != leader_state.epoch or leader_state.handover is not None:
+        leader_state = self._taking_appends(event.epoch)
+        if leader_state is None:
             self.raft.out.append(AppendDone(event.token, ErrorCode.NOT_CONTROLLER))
             return
         size_bytes = size_of(event.records)
         if not event.records or is_too_large(event.records, size_bytes):
             self.raft.out.append(AppendDone(event.token, ErrorCode.POLICY_VIOLATION))
         elif (
-            leader_state.uncommitted_bytes + size_bytes
-            > self.raft.uncommitted_bytes_max * (URGENT_ROOM if event.is_urgent else 1)
+            size_bytes > self._uncommitted_room_bytes(leader_state, is_urgent=event.is_urgent)
             and leader_state.uncommitted_bytes
         ):
             self.raft.out.append(AppendDone(event.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
@@ -61,6 +60,27 @@ class LeaderRole:
             leader_state.accumulator.add(
                 QueuedAppend(event.token, event.records, size_bytes, event.deadline_ms), now.mono_ms
             )
+
+    def append_room_bytes(self, epoch: Epoch, *, is_urgent: bool) -> int:
+        """How much of this epoch would be taken now, into the batch that the newest append is in (D-39)."""
+        leader_state = self._taking_appends(epoch)
+        if leader_state is None:
+            return 0
+        return min(
+            leader_state.accumulator.batch_room_bytes,
+            self._uncommitted_room_bytes(leader_state, is_urgent=is_urgent),
+        )
+
+    def _taking_appends(self, epoch: Epoch) -> LeaderState | None:
+        """The state of the leader of this epoch; None if there is none, or it takes no more appends."""
+        leader_state = self.raft.leader_state
+        if leader_state is None or epoch != leader_state.epoch or leader_state.handover is not None:
+            return None
+        return leader_state
+
+    def _uncommitted_room_bytes(self, leader_state: LeaderState, *, is_urgent: bool) -> int:
+        most = self.raft.uncommitted_bytes_max * (URGENT_ROOM if is_urgent else 1)
+        return most - leader_state.uncommitted_bytes
 
     def on_read(self, event: ReadRequested) -> None:
         """Queue a read until this node has proved that it still leads (D-12)."""

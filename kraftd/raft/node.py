@@ -14,9 +14,8 @@ Messages that came meanwhile may still lie in the sockets, so the timers of fetc
 for one more turn; check-quorum does not, because the others did not stand still (D-01).
 
 The parts: `elections`, `leader`, `replication`, `snapshot_serving`, `follower`, `announcements`,
-`resignation` and `claims` act;
-`state` is what they share; `state_changes` makes the changes of state; `epoch_states` says what a state is,
-and what may follow it.
+`resignation` and `claims` act; `state` is what they share; `state_changes` makes the changes of state;
+`epoch_states` says what a state is, and what may follow it.
 
 It is long because every event of the quorum passes here: who is called for which, and in which order.
 
@@ -472,17 +471,18 @@ class RaftNode:
     @property
     def uncommitted_bytes(self) -> int:
         """Bytes of records that a leader accepted and that are not committed, written or still queued."""
-        leader_state = self._raft.leader_state
-        return leader_state.uncommitted_bytes if leader_state else 0
+        return led.uncommitted_bytes if (led := self._raft.leader_state) else 0
+
+    def append_room_bytes(self, epoch: Epoch, *, is_urgent: bool) -> int:
+        """How much, as `size_of` counts it, may be appended as one without a difference (D-39)."""
+        return self._leader.append_room_bytes(epoch, is_urgent=is_urgent)
 
     def describe(self, now: Now) -> status.QuorumStatus:
         """Return this node's own view of the quorum; needs no leader."""
         return status.describe(self._raft, now)
 
     def committed_batches(self, from_offset: Offset, max_bytes: int) -> list[bytes] | None:
-        """Return whole committed batches from the one that holds `from_offset`; None if the disk must be
-        read.
-        """
+        """Whole committed batches from the one that holds `from_offset`; None if the disk must be read."""
         return self._raft.log.read(from_offset, max_bytes, max(0, self._raft.high_watermark))
 
     def leased_snapshots(self, now_ms: int) -> LeasedSnapshots:

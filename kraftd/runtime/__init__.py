@@ -12,6 +12,7 @@ its own line and from those below it:
     controller_apis  log_export       what clients ask of the controller and the node; copies of its log
     kafka_apis  envelopes             what is served on Kafka's wire alone; what brokers forward
     committed_fetches                 what is committed, for those who watch it
+    append_group                      what is written in one turn, appended as one
     request_gate                      requests whose sender has no right to them
     request_failures                  what becomes of a request whose handler raised
     request_router                    each request to its handler

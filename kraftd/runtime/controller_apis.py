@@ -9,7 +9,9 @@ The controller's own writes (its first records, its NoOps) take the same way, wi
 for them once a turn. So do the slices of what grows with partitions, one a turn, so that sockets are read and
 other requests decided between two of them (D-35); whoever asked for it is replied to with the last one.
 
-A request is handled as it arrives, unless this turn was long already: then it waits in the event queue.
+A request is handled as it arrives, unless this turn was long already: then it waits in the event queue. What
+requests write between `begin_group`, before clients are served, and the end of `run` is appended there, as
+one (D-39): no socket is read in between. What comes at any other time is appended at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,10 +38,11 @@ from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX, WORDS_BYTES_MAX
 from kraftd.protocol.messages import BrokerHeartbeatRequest, ResignLeaderRequest, ResignLeaderResponse
-from kraftd.raft import RaftNode
+from kraftd.raft import RaftNode, size_of
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
 from kraftd.raft.events import AppendRequested, ReadRequested, ResignRequested, Token
-from kraftd.runtime.driver import Driver, TimedTurnTask
+from kraftd.runtime.append_group import AppendGroup
+from kraftd.runtime.driver import Driver, TimedTurnTask, TurnTask
 from kraftd.runtime.effect_executor import OutcomeHandler
 from kraftd.runtime.request_router import ApiHandler, FailureHandler, Requester, raise_again
 from kraftd.types import Now
@@ -58,6 +61,17 @@ class _Caller(msgspec.Struct, frozen=True):
 
 def _log_nothing(_line: LogLine) -> None:
     """For those who look at no log."""
+
+
+class GroupBegin(TurnTask):
+    """The task of each turn that comes before clients are served."""
+
+    def __init__(self, apis: "ControllerApis") -> None:
+        self._apis = apis
+
+    def run(self, now: Now) -> None:  # noqa: ARG002 - the signature of a turn task
+        """Begin a group."""
+        self._apis.begin_group()
 
 
 class ControllerApis(OutcomeHandler, TimedTurnTask):
@@ -88,7 +102,12 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         self.timed_out_heartbeats = 0
         """Heartbeats that waited too long to be decided (Kafka's TimedOutBrokerHeartbeatCount)."""
         self._last_token = 0
-        self._appends: dict[Token, tuple[Write, _Caller | None]] = {}
+        self._is_grouping = False
+        """Whether what is written waits for the end of `run`."""
+        self._group: AppendGroup[_Caller | None] | None = None
+        """What waits for it."""
+        self._appends: dict[Token, list[tuple[Write, _Caller | None]]] = {}
+        """The writes of each group, in order."""
         self._after: dict[Write, list[tuple[AfterWrite, _Caller]]] = {}
         """By a write that is not committed, who waits for it besides the one who asked for it."""
         self._newest_committed: Write | None = None
@@ -112,8 +131,9 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
 
     def statistics(self) -> Mapping[str, int]:
         """How many requests wait for an append, a read and a resignation."""
+        open_group = 0 if self._group is None else len(self._group.writes)
         return {
-            "appends": len(self._appends),
+            "appends": sum(map(len, self._appends.values())) + open_group,
             "plans": len(self._plans),
             "reads": len(self._reads),
             "resignations": len(self._resignations),
@@ -121,8 +141,19 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
 
     # The controller's side.
 
+    def begin_group(self) -> None:
+        """Let what is written from now on wait for the end of `run`."""
+        self._is_grouping = True
+
     def run(self, now: Now) -> None:
-        """Handle what waits, then the next slice of what is done in slices, and what is due by itself."""
+        """Handle what waits, then the next slice of what is done in slices, and what is due by itself. Then
+        everything that was written in this turn is appended.
+        """
+        self._run(now)
+        self._is_grouping = False
+        self._end_group(now)
+
+    def _run(self, now: Now) -> None:
         controller, queue = self._controller, self.queue
         if queue.total_ns:
             queue.begin_turn()
@@ -146,20 +177,22 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         return 0 if self.queue.count else self._controller.wake_at_ms
 
     def append_done(self, done: AppendDone) -> None:
-        """Reply to the request whose write was committed or refused."""
-        write, caller = self._appends.pop(done.token)
-        if done.error is ErrorCode.NONE:
-            self._newest_committed = write
-        response = self._controller.finished(write, done.error)
-        if caller is not None:
-            if response is None:
-                raise InvariantError(f"{write.kind} has a caller and no response")
-            caller.reply(response)
-        if write.slice_of is not None:
-            self._write_lines()
-        if self._after and (waiting := self._after.pop(write, None)) is not None:
-            for after, caller in waiting:
-                caller.reply(after.response if done.error is ErrorCode.NONE else after.refuse(done.error))
+        """Reply to the requests whose writes were committed or refused, in their order."""
+        controller, error = self._controller, done.error
+        writes = self._appends.pop(done.token)
+        if error is ErrorCode.NONE:
+            self._newest_committed = writes[-1][0]
+        for write, caller in writes:
+            response = controller.finished(write, error)
+            if caller is not None:
+                if response is None:
+                    raise InvariantError(f"{write.kind} has a caller and no response")
+                caller.reply(response)
+            if write.slice_of is not None:
+                self._write_lines()
+            if self._after and (waiting := self._after.pop(write, None)) is not None:
+                for after, other in waiting:
+                    other.reply(after.response if error is ErrorCode.NONE else after.refuse(error))
 
     def read_done(self, done: ReadDone) -> None:
         """Reply to the request whose read was confirmed or refused."""
@@ -265,8 +298,8 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         A write is committed in the middle of a turn and applied at its end: a heartbeat in between is told
         to wait for a write that nobody waits for any more.
         """
-        newest = next(reversed(self._appends.values()), None)
-        if newest is not None and newest[0] is after.write:
+        newest = self._group.writes if self._group else next(reversed(self._appends.values()), None)
+        if newest is not None and newest[-1][0] is after.write:
             self._after.setdefault(after.write, []).append((after, caller))
         elif after.write is self._newest_committed:
             caller.reply(after.response)
@@ -283,17 +316,30 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         if not write.is_last and caller is not None and write.slice_of is not None:
             self._plans[write.slice_of] = caller
             caller = None
-        self._last_token = token = self._last_token + 1
-        self._appends[token] = (write, caller)
-        self._driver.deliver(
-            AppendRequested(
-                token,
-                write.epoch,
-                write.records,
-                now.mono_ms + self._timeout_ms,
-                event_class <= EventClass.REPLICAS,
-            )
-        )
+        is_urgent, size_bytes = event_class <= EventClass.REPLICAS, size_of(write.records)
+        group = self._group
+        if group is not None and not group.takes(write, size_bytes, is_urgent=is_urgent):
+            self._end_group(now)
+            group = None
+        if group is None:
+            room_bytes = self._raft_node.append_room_bytes(write.epoch, is_urgent=is_urgent)
+            group = self._group = AppendGroup(write.epoch, room_bytes, is_urgent=is_urgent)
+        group.add(write, caller, size_bytes)
+        if group.room_bytes < 0 or not self._is_grouping:
+            self._end_group(now)
+
+    def _end_group(self, now: Now) -> None:
+        """Append what waits for it: before anything that could be about these writes, and once a turn."""
+        group = self._group
+        if group is None:
+            return
+        self._group = None
+        self._controller.end_group()
+        token = self._next_token()
+        self._appends[token] = group.writes
+        deadline_ms = now.mono_ms + self._timeout_ms
+        records = tuple(group.records)
+        self._driver.deliver(AppendRequested(token, group.epoch, records, deadline_ms, group.is_urgent))
 
     def _observe(
         self, kind: str, event_class: EventClass, started_ns: int, now: Now, arrived_ns: int = 0
@@ -331,6 +377,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
 
     def _serve_resign(self, connection: Requester, request: Request) -> None:
         message: ResignLeaderRequest = request.message
+        self._end_group(self._driver.now())  # what came before is still appended
         token = self._next_token()
         self._resignations[token] = _caller(connection, request)
         timeout_ms = (

@@ -58,7 +58,7 @@ from kraftd.runtime.applier import Applier
 from kraftd.runtime.committed_fetches import CommittedFetches
 from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.config import Config
-from kraftd.runtime.controller_apis import ControllerApis
+from kraftd.runtime.controller_apis import ControllerApis, GroupBegin
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import EffectExecutor, Notice, NoticeLogger, RaftListener
 from kraftd.runtime.envelopes import Envelopes
@@ -326,7 +326,7 @@ class ControllerServer(RaftListener, NoticeLogger):
         self.driver.start(
             self.raft_node,
             self.make_executor(),
-            before=[self.server, self.apis],
+            before=[GroupBegin(self.apis), self.server, self.apis],
             after=[
                 self.applier,
                 self.store,

@@ -41,7 +41,6 @@ from kraftd.metadata.config_schema import (
     ResourceType,
     split_list,
 )
-from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
@@ -111,7 +110,7 @@ def set_at_creation(
         check_topic_configs(BrokerConfigs(context.image, context.settings), {}, values)
         check_configs(context, _TOPIC, topic, values)
     records = [ConfigRecord(_TOPIC, topic, name, value) for name, value in values.items()]
-    return CreationConfigs([*records, *_cleared(context.image, records)], values)
+    return CreationConfigs([*records, *_cleared(context, records)], values)
 
 
 def refuse_incremental(
@@ -166,7 +165,7 @@ def _decide(
             outcomes.append((refused.code, room.text(str(refused)), kind, name))
         else:
             outcomes.append((ErrorCode.NONE, None, kind, name))
-    records: _Records = [*written, *_cleared(context.image, written)]
+    records: _Records = [*written, *_cleared(context, written)]
     if len(records) > OPERATION_RECORDS_MAX:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
     if request.validate_only:
@@ -224,7 +223,7 @@ def _changes(
     asked: dict[str, str | None] = {}
     for change in resource.configs:
         _check_config_name(change.name, asked)
-        asked[change.name] = _new_value(context.image, kind, name, change, rules)
+        asked[change.name] = _new_value(context, kind, name, change, rules)
     return _written(context, rules, kind, name, asked)
 
 
@@ -252,7 +251,6 @@ def _written(
     """The records of the configs that shall have other values; None is "not set". A policy is not asked about
     what goes because it was `not_named`.
     """
-    configs = context.image[CONFIGS]
     records = []
     changes = {**asked, **not_named} if not_named else asked
     for name, value in changes.items():
@@ -260,11 +258,12 @@ def _written(
             _check_length(name, value)
         if rules.check_change is not None:
             rules.check_change(context, resource_name, name, value)
-        if rules.writes_what_is_there or value != configs.get(kind, resource_name, name):
+        # Whoever looks at the image has one made, of what the requests of this turn came to so far (D-39).
+        if rules.writes_what_is_there or value != context.image[CONFIGS].get(kind, resource_name, name):
             records.append(ConfigRecord(kind, resource_name, name, value))
     rules.check_name(resource_name)
     if rules.check_configs is not None:
-        old = dict(configs.of(kind, resource_name))
+        old = dict(context.image[CONFIGS].of(kind, resource_name))
         new = {name: value for name, value in {**old, **changes}.items() if value is not None}
         rules.check_configs(BrokerConfigs(context.image, context.settings), old, new)
     if rules.check_exists is not None:
@@ -274,10 +273,10 @@ def _written(
     return records
 
 
-def _cleared(image: MetadataImage, records: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
+def _cleared(context: Context, records: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
     """What of eligible leader replicas must go because of what is written."""
     changed = [record for record in records if record.name == MIN_IN_SYNC_REPLICAS]
-    if not changed or not has_elr(image):
+    if not changed or not has_elr(context.image):
         return []
     return [
         ClearElrRecord(record.resource_name if record.resource_type == _TOPIC else _ALL_TOPICS)
@@ -296,7 +295,7 @@ def _check_config_name(name: str, before: Mapping[str, str | None]) -> None:
 
 
 def _new_value(
-    image: MetadataImage,
+    context: Context,
     kind: int,
     resource_name: str,
     change: IncrementalAlterConfigsRequestAlterableConfig,
@@ -315,7 +314,7 @@ def _new_value(
         verb = "append to" if operation == ConfigOperation.APPEND else "subtract from"
         text = f"Cannot {verb} config {quoted(change.name)}: it is not a list."
         raise RefusedError(ErrorCode.INVALID_CONFIG, text)
-    current = image[CONFIGS].get(kind, resource_name, change.name)
+    current = context.image[CONFIGS].get(kind, resource_name, change.name)
     items = split_list(current if current is not None else key.default or "")
     for item in split_list(value):
         if operation == ConfigOperation.APPEND and item not in items:

@@ -14,6 +14,7 @@ from tests.sabotage.corpus.elections import ELECTIONS
 from tests.sabotage.corpus.features import FEATURE_LEVELS
 from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
+from tests.sabotage.corpus.groups import GROUPS
 from tests.sabotage.corpus.independent import INDEPENDENT
 from tests.sabotage.corpus.kafka_wire import KAFKA_WIRE
 from tests.sabotage.corpus.limits import LIMITS
@@ -69,5 +70,6 @@ MUTANTS = (
     *LIMITS,
     *ACLS,
     *OBSERVING,
+    *GROUPS,
     *CONFORMANCE,
 )

@@ -353,7 +353,7 @@ ELECTIONS = (
         "A leader on its way out takes appends, so its successor never catches up.",
         "tests",
         (
-            "kraftd.raft.leader:LeaderRole.on_append",
+            "kraftd.raft.leader:LeaderRole._taking_appends",
             "or leader_state.handover is not None",
             "",
         ),

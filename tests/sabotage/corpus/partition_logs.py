@@ -251,8 +251,8 @@ PARTITION_LOGS = (
         "two_topics_of_one_name_are_not_made_at_once",
         (
             "active_controller:ActiveController._context",
-            "Context(\n        uncommitted.image,",
-            "Context(\n        uncommitted.committed,",
+            "Context(\n        uncommitted,",
+            "Context(\n        UncommittedWrites(uncommitted.committed),",
         ),
     ),
     _told(

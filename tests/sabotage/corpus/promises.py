@@ -76,9 +76,9 @@ PROMISES = (
         "What was decided in an older epoch is appended by the leader of a newer one.",
         "tests",
         (
-            "kraftd.raft.leader:LeaderRole.on_append",
-            "event.epoch != leader_state.epoch",
-            "event.epoch > leader_state.epoch",
+            "kraftd.raft.leader:LeaderRole._taking_appends",
+            "epoch != leader_state.epoch",
+            "epoch > leader_state.epoch",
         ),
         where=("tests/stories/test_replication.py", "tests/unit/raft/test_requests_in.py"),
     ),

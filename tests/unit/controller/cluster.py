@@ -19,6 +19,7 @@ from kraftd.records.messages import (
     TopicRecord,
 )
 from kraftd.types import NodeId, Now, Uuid
+from tests.contexts import NewestImage
 
 FENCE, UNFENCE, STOP = 1, -1, 1
 
@@ -38,7 +39,14 @@ class Cluster:
     def context(self, version: int = 3) -> Context:
         now = Now(1_000, 1_000)
         return Context(
-            self.image, now, version, 1_000, BrokerSessions(9_000), self.settings, NO_CLIENT, seed=1
+            NewestImage(self.image),
+            now,
+            version,
+            1_000,
+            BrokerSessions(9_000),
+            self.settings,
+            NO_CLIENT,
+            seed=1,
         )
 
     def apply(self, *records: AnyRecord) -> None:

@@ -16,6 +16,7 @@ from kraftd.protocol import messages as m
 from kraftd.protocol.limits import ACLS_BYTES_MAX, ARRAY_LENGTH_MAX
 from kraftd.records.messages import RemoveAccessControlEntryRecord
 from kraftd.types import Now
+from tests.contexts import NewestImage
 from tests.unit.controller.acl_worlds import (
     ALL,
     ALLOW,
@@ -128,7 +129,7 @@ def test_ids_come_from_the_seed_and_are_not_given_twice():
     for changes in ({"seed": 8}, {"next_offset": 4}):
         others, _ = create(creation("a"), creation("b"), context=replace(context, **changes))
         assert ids.isdisjoint(record.id for record in others)
-    taken = replace(context, image=apply_all(context.image, records, 0))
+    taken = replace(context, newest=NewestImage(apply_all(context.image, records, 0)))
     again, _ = create(creation("c"), creation("d"), context=taken)
     assert len({record.id for record in (*records, *again)}) == 4
 

@@ -37,6 +37,7 @@ from kraftd.protocol.messages import (
 from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.records.messages import DelegationTokenRecord, RemoveDelegationTokenRecord
 from kraftd.types import Now
+from tests.contexts import NewestImage
 from tests.unit.controller.acl_worlds import acl
 from tests.unit.controller.broker_world import BrokerWorld
 from tests.unit.controller.topic_worlds import cluster
@@ -191,7 +192,7 @@ def test_tokens_that_are_made_and_ended_again_and_again_leave_a_thousand_hmacs()
     context, remembered = world(tokens=settings), []
     for number in range(2_500):
         made, response = create(replace(context, seed=number))
-        there = replace(context, image=apply_all(context.image, [made], 0))
+        there = replace(context, newest=NewestImage(apply_all(context.image, [made], 0)))
         assert expire(there, response.hmac)[0] == [RemoveDelegationTokenRecord(made.token_id)]
         remembered.append(len(settings.secret._hmacs))
         assert len(settings.secret._ids) == remembered[-1]
@@ -611,6 +612,6 @@ def test_many_are_removed_in_slices_each_decided_on_what_is_there() -> None:
     assert (len(records), is_last) == (SLICE_RECORDS, False)
     last = [each.token_id for each in there[SLICE_RECORDS:]]
     renewed, removed = token(last[0]), RemoveDelegationTokenRecord(last[1])
-    later = replace(first, image=apply_all(first.image, [*records, renewed, removed], 0))
+    later = replace(first, newest=NewestImage(apply_all(first.image, [*records, renewed, removed], 0)))
     assert plan.advance(later) == ([RemoveDelegationTokenRecord(last[2])], True)
     assert plan.lines()[0].fields == {"tokens": SLICE_RECORDS + 1}

@@ -103,6 +103,11 @@ class ControllerLife(RuleBasedStateMachine):
                 self._check_list(record, {name: (op, value) for name, op, value in changes}, before)
         self.on_their_way.append(decision)
 
+    @rule()
+    def end_group(self):
+        """What was decided so far goes to the log as one, or nobody says so: that only changes the cost."""
+        self.controller.end_group()
+
     @rule(passed_ms=st.integers(1, 600))
     def time_passes(self, passed_ms):
         self.now_ms += passed_ms
