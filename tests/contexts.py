@@ -16,7 +16,6 @@ def controller_settings(node_id: NodeId, **other: Any) -> ControllerSettings:
     return ControllerSettings(me=registration_of(node_id, bytes(16), []), **other)
 
 
-
 class NewestImage(NamedTuple):
     """The newest image, where nothing is on its way."""
 

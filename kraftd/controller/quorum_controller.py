@@ -230,9 +230,8 @@ class QuorumController:
 
     def partition_states(self) -> Mapping[PartitionState, int]:
         """How many partitions are in each of Kafka's states; New ones on the active controller alone."""
-        return counts_in(
-            self._image, 0 if self._active is None else self._active.uncommitted.new_partition_count
-        )
+        active = self._active
+        return counts_in(self._image, 0 if active is None else active.uncommitted.new_partition_count)
 
     @property
     def alarms(self) -> Sequence[str]:
@@ -468,18 +467,11 @@ class QuorumController:
         self, operation: SessionReadOperation[Any], request: Any, now: Now, version: int, client: Client
     ) -> Decision:
         def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
-            active = self._active
+            active, settings = self._active, self._settings
             leaving = frozenset() if active is None else active.plans.leaving
+            newest = None if active is None else active.uncommitted.image
             context = ReadContext(
-                image,
-                applied_offset,
-                self.sessions,
-                now,
-                self._settings,
-                leaving,
-                client,
-                self.deletions,
-                None if active is None else active.uncommitted.image,
+                image, applied_offset, self.sessions, now, settings, leaving, client, self.deletions, newest
             )
             return operation.read(context, asked)
 

@@ -233,7 +233,7 @@ def slices_of(decided, context):
 @pytest.mark.covers("D-35")
 def test_hmacs_of_many_tokens_are_made_in_slices(many, made) -> None:
     """All in one turn took 35 ms, in which no heartbeat was answered."""
-    context = replace(world(tokens=TokenSettings(TokenSecret(SECRET))), image=many)
+    context = replace(world(tokens=TokenSettings(TokenSecret(SECRET))), newest=NewestImage(many))
     plan = renew_delegation_token(context, RenewDelegationTokenRequest(b"guessed", -1))
     work = [len(made)]
     while not plan.advance(context)[1]:
@@ -248,7 +248,7 @@ def test_hmacs_of_many_tokens_are_made_in_slices(many, made) -> None:
 @pytest.mark.covers("D-35")
 @pytest.mark.parametrize("request_of", [RenewDelegationTokenRequest, ExpireDelegationTokenRequest])
 def test_a_token_among_many_is_found_and_changed_as_it_is_by_then(many, request_of) -> None:
-    context = replace(world(client=BOB, tokens=TokenSettings(TokenSecret(SECRET))), image=many)
+    context = replace(world(client=BOB, tokens=TokenSettings(TokenSecret(SECRET))), newest=NewestImage(many))
     decide = {
         RenewDelegationTokenRequest: renew_delegation_token,
         ExpireDelegationTokenRequest: expire_delegation_token,
@@ -256,7 +256,7 @@ def test_a_token_among_many_is_found_and_changed_as_it_is_by_then(many, request_
     last = list(many[DELEGATION_TOKENS].items())[-1][0]
     plan = decide(context, request_of(hmac_of(last), 5))
     now = token(last, may_renew=("User:bob", "User:carol"))
-    changed = replace(context, image=apply_all(many, [now], 0))
+    changed = replace(context, newest=NewestImage(apply_all(many, [now], 0)))
     assert plan.advance(context) == ((), False)
     number, records, error = slices_of(plan, changed)
     assert (number, records, error) == (10, [replace(now, expiration_timestamp=NOW_MS + 5)], ErrorCode.NONE)
@@ -316,7 +316,9 @@ def test_a_search_does_not_take_for_known_what_was_forgotten_meanwhile(many) -> 
 
 def test_who_may_not_ask_has_nothing_looked_for(many, made) -> None:
     nobody = Client(Principal("User", "alice", token_authenticated=True), is_forwarded=True)
-    context = replace(world(client=nobody, tokens=TokenSettings(TokenSecret(SECRET))), image=many)
+    context = replace(
+        world(client=nobody, tokens=TokenSettings(TokenSecret(SECRET))), newest=NewestImage(many)
+    )
     for decide, request in (
         (renew_delegation_token, RenewDelegationTokenRequest(b"guessed", -1)),
         (expire_delegation_token, ExpireDelegationTokenRequest(b"guessed", -1)),
