@@ -901,13 +901,64 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.runtime.driver:Driver.deliver",
-            "    if not self._turn_is_due:\n        self.wake()\n",
-            "    if effects and not self._turn_is_due:\n        self.wake()\n",
+            "    if effects or not self._raft_node.is_idle:\n        self.wake()\n"
+            "    else:\n        self._rest(now, self._raft_node.wake_at_ms)\n",
+            "    if effects:\n        self.wake()\n    else:\n        self._now = None\n",
         ),
     ),
     # Leader 1 dies; node 2 hears that the connection is gone, and means to ask for pre-votes within 100
     # ms. There is no effect, hence no turn, and its timer still stands at the fetch timeout: the cluster
     # has no leader for two seconds.
+    mutant(
+        "skipped-turn-loses-a-deadline",
+        "driver",
+        "An event that needs no turn does not move the timer, whatever has to be done sooner because of it.",
+        "tests",
+        (
+            "kraftd.runtime.driver:Driver.deliver",
+            "    else:\n        self._rest(now, self._raft_node.wake_at_ms)\n",
+            "    else:\n        self._now = None\n",
+        ),
+        where=("tests/unit/runtime/test_driver.py",),
+    ),
+    # Leader 1 parks a fetch that does not know the newest high watermark. It is told at the next heartbeat,
+    # not in a millisecond.
+    mutant(
+        "skipped-turn-keeps-its-time",
+        "driver",
+        "The clocks that were read for an event without a turn are those of all that comes until the next turn.",
+        "tests",
+        ("kraftd.runtime.driver:Driver._rest", "    self._now = None\n", ""),
+        where=("tests/unit/runtime/test_driver.py",),
+    ),
+    # Leader 1 has been idle for a second; the fetches that came then are taken for a second old, and
+    # check-quorum is a second off.
+    mutant(
+        "idle-whatever-a-handover-waits-for",
+        "D-09",
+        "A leader that hands over is idle although a flush has just ended its wait.",
+        "tests",
+        (
+            "kraftd.raft.node:RaftNode._stay_idle",
+            "if leader_state is None or leader_state.handover is not None:",
+            "if leader_state is None:",
+        ),
+        where=("tests/unit/raft/test_idle.py",),
+    ),
+    # Leader 1 hands over to node 2, which holds all there is before node 1's own disk does. Node 1 leads on
+    # until the deadline, refuses all appends meanwhile, and says then that nobody has caught up.
+    mutant(
+        "idle-leader-forgets-whom-it-has-to-tell",
+        "D-10",
+        "A leader that a flush or a fetch leaves idle wakes when it would have without them.",
+        "tests",
+        (
+            "kraftd.raft.node:RaftNode._stay_idle",
+            "self._due_ms = min(self._due_ms, leader_state.next_response_ms())",
+            "pass",
+        ),
+        where=("tests/unit/raft/test_idle.py",),
+    ),
     mutant(
         "node-zero-never-leaves",
         "driver",
