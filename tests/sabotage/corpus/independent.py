@@ -873,6 +873,47 @@ INDEPENDENT: tuple[Mutant, ...] = (
     ),
     # Node 2 moves to another port, or to a newer version with other feature levels, restarts and leads.
     # The image holds the registration of its earlier start: brokers connect to where nobody is.
+    # --- configs in bulk -------------------------------------------------------------------------------------
+    mutant(
+        "run-keeps-the-first",
+        "D-18",
+        "Of many changes of a config in one batch the first one counts, not the last.",
+        "tests",
+        (
+            "kraftd.metadata.config_runs:last_of_each",
+            "last[value[:text_at]] = value",
+            "last.setdefault(value[:text_at], value)",
+        ),
+        where=("tests/unit/metadata/test_config_runs.py",),
+    ),
+    # Leader 1 decides on the newest value of a config, its followers keep an older one: their images differ.
+    mutant(
+        "run-names-a-config-without-its-resource",
+        "D-18",
+        "Changes of one config of two resources of the same batch are taken for changes of one.",
+        "tests",
+        (
+            "kraftd.metadata.config_runs:last_of_each",
+            "last[value[:text_at]] = value",
+            "last[value[name_at:text_at]] = value",
+        ),
+        where=("tests/unit/metadata/test_config_runs.py",),
+    ),
+    # Broker 1 and broker 2 get the same config in one request: on the followers only broker 2 has it.
+    mutant(
+        "run-does-not-look-at-tags",
+        "D-18",
+        "A config record that ends where its tagged fields should be counted is applied in bulk.",
+        "tests",
+        (
+            "kraftd.metadata.config_runs:last_of_each",
+            "not _RESOURCE_AT < name_at < text_at < tags_at == len(value) - 1\n"
+            "                or value[tags_at]",
+            "not _RESOURCE_AT < name_at < text_at < tags_at",
+        ),
+        where=("tests/unit/metadata/test_config_runs.py",),
+    ),
+    # A record with a tag that nothing here knows is applied without it: the next snapshot has lost it.
     # --- driver ----------------------------------------------------------------------------------------------
     mutant(
         "turn-wanted-within-a-turn",
