@@ -190,6 +190,8 @@ class RaftNode:
             case e.Applied():
                 raft.applied_offset = max(raft.applied_offset, event.offset)
                 self._leader.on_applied()
+                if not raft.out:  # no deadline comes of it, and nothing waits for it but reads
+                    return []
             case _:
                 self._handle_rare(event, now)
         self._is_idle = False

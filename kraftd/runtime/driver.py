@@ -6,7 +6,8 @@ completions of a turn come first; then clients are served, the accumulator drain
 batches are applied (these two go on until they bring no new event), and each connection writes once.
 
 A turn that would find nothing to do is left out: after an event without effects that leaves the raft node
-idle, and when the timer fires for a deadline that has moved away since. Then only the timer is set.
+idle, and when the timer fires for a deadline that has moved away since. Then only the timer is set. Such an
+event in the midst of a turn brings no second `poll`.
 
 Only the driver gives events to the raft node and polls it. An event that arises while effects are carried
 out is queued until their list is done. Any exception leaves the driver and ends the process: half-executed
@@ -160,22 +161,28 @@ class Driver:
         self._arm(now)
 
     def _process_pending(self, executor: EffectExecutor, now: Now) -> None:
-        """Run events, `poll` and the tasks after it until no event is left."""
+        """Run events, `poll` and the tasks after it until no event is left that makes something due."""
+        if self._events:
+            self._run_events(executor, now)
         while True:
-            if self._events:
-                self._run_events(executor, now)
             effects = self._raft_node.poll(now)
             if effects:
                 executor.run(effects)
             for run in self._after:
                 run(now)
-            if not self._events:
+            if not self._events or not self._run_events(executor, now):
                 return
 
-    def _run_events(self, executor: EffectExecutor, now: Now) -> None:
+    def _run_events(self, executor: EffectExecutor, now: Now) -> bool:
+        """Handle the events that are queued. Returns whether something is to be done in this turn by them."""
         events, raft_node = self._events, self._raft_node
+        has_effects = False
         while events:
-            executor.run(raft_node.handle(events.popleft(), now))
+            effects = raft_node.handle(events.popleft(), now)
+            if effects:
+                has_effects = True
+                executor.run(effects)
+        return has_effects or not raft_node.is_idle or raft_node.wake_at_ms <= now.mono_ms
 
     def _begin(self) -> Now:
         now = self._now = self._clock()

@@ -975,6 +975,29 @@ INDEPENDENT: tuple[Mutant, ...] = (
     # Leader 1 has been idle for a second; the fetches that came then are taken for a second old, and
     # check-quorum is a second off.
     mutant(
+        "turn-ends-before-its-events-do",
+        "driver",
+        "What an event within a turn makes due waits for the next turn, which nothing may bring.",
+        "tests",
+        (
+            "kraftd.runtime.driver:Driver._run_events",
+            "return has_effects or not raft_node.is_idle or raft_node.wake_at_ms <= now.mono_ms",
+            "return has_effects",
+        ),
+        where=("tests/unit/runtime/test_driver.py",),
+    ),
+    # The state machine of node 2 has applied all there is, and node 2 has a read to answer or a round to
+    # begin: it does so at the next heartbeat.
+    mutant(
+        "idle-although-a-read-was-waited-for",
+        "D-12",
+        "What comes of records that were applied is left for the next event.",
+        "tests",
+        ("kraftd.raft.node:RaftNode.handle", "if not raft.out:", "if True:"),
+        where=("tests/unit/raft/test_idle.py",),
+    ),
+    # A read that is confirmed is answered with the next change of somebody else.
+    mutant(
         "idle-whatever-a-handover-waits-for",
         "D-09",
         "A leader that hands over is idle although a flush has just ended its wait.",

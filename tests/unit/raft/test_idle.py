@@ -83,3 +83,25 @@ def test_an_idle_leader_that_is_to_tell_of_a_commit_wakes_for_it() -> None:
     assert fx.Commit in map(type, effects)
     assert leader.raft_node.is_idle
     assert leader.raft_node.wake_at_ms == leader.now_ms + 1
+
+
+@covers("D-12", "D-18")
+def test_what_is_applied_leaves_a_node_idle_unless_somebody_waits_for_it() -> None:
+    """A read is confirmed, and answered once the state it is to see has been applied."""
+    leader = leading().establish()
+    leader.applies = False
+    leader.append(b"x")
+    leader.poll()
+    end_offset = leader.raft_node.log.end_offset
+    leader.ask_fetch(end_offset, leader.epoch)
+    assert leader.raft_node.high_watermark == end_offset
+    leader.poll()
+    assert leader.raft_node.handle(ev.Applied(end_offset - 1), leader.now) == []
+    assert leader.raft_node.is_idle
+    reads = leader.raft_node._raft.leader_state.reads  # type: ignore[union-attr]
+    reads.add(77, leader.now_ms + 1_000, end_offset)
+    reads.begin_round(leader.now_ms)
+    reads.acknowledge(2, reads.round)
+    effects = leader.raft_node.handle(ev.Applied(end_offset), leader.now)
+    assert [effect.token for effect in effects if isinstance(effect, fx.ReadDone)] == [77]
+    assert not leader.raft_node.is_idle

@@ -273,6 +273,42 @@ async def test_an_event_that_leaves_nothing_to_do_costs_no_turn() -> None:
     assert idle.raft_node.seen[-5:] == ["handle 3", *TURN], "the core has something to do now"
 
 
+@pytest.mark.covers("D-16")
+@pytest.mark.parametrize(
+    ("leaves", "seen"),
+    [
+        ("nothing", ["handle 1"]),
+        ("an effect", ["handle 1", "poll", "apply"]),
+        ("work", ["handle 1", "poll", "apply"]),
+        ("what is due", ["handle 1", "poll", "apply"]),
+    ],
+)
+async def test_an_event_within_a_turn_is_polled_for_if_it_makes_something_due(
+    leaves: str, seen: list[str]
+) -> None:
+    """Committed batches were applied, as the core is told in the same turn."""
+    idle = Idle()
+    driver = await idle.drive()
+    node = idle.raft_node
+    handle = node.handle
+
+    def handle_and_leave(event: Any, now: Now) -> list[Any]:
+        node.is_idle = leaves != "work"
+        node.wake_at_ms = 100 if leaves == "what is due" else 60_000
+        node.responses["handle 1"] = [StateChanged("a", "b", 1, "test")] if leaves == "an effect" else []
+        node.on_poll = lambda: setattr(node, "wake_at_ms", 60_000)
+        return handle(event, now)
+
+    def poll_first() -> None:
+        node.on_poll = lambda: None
+        driver.deliver(Applied(1))
+
+    node.handle, node.on_poll = handle_and_leave, poll_first  # type: ignore[method-assign]
+    driver.wake()
+    await turns()
+    assert node.seen == ["clients", "poll", "apply", *seen, "write"]
+
+
 @pytest.mark.covers("D-01")
 @pytest.mark.parametrize("whose", ["core", "task"])
 async def test_a_deadline_that_an_event_without_a_turn_has_moved_is_kept(whose: str) -> None:
