@@ -21,6 +21,7 @@ list. A module imports from its own line and from those below it:
     broker_moments                      what became of brokers, and so why leaders changed, by a log
     election_reasons                    why leaders are elected, and by which rules: the words for it
     redaction  kafka_names              what must not be shown; the numbers in records by Kafka's names
+    config_runs                         config records in bulk, undecoded but for the last of each config
     config_schema  config_table         which configs there are, and their values; Kafka's list of them
     acl_kinds                           what access control entries are about, in Kafka's numbers
     feature_levels  new_cluster         the features and their levels; those of a new cluster

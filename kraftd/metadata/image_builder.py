@@ -116,7 +116,7 @@ class ImageBuilder:
         base_offset: Offset,
         check: Callable[[AnyRecord, Offset], None] | None = None,
     ) -> None:
-        """Apply records of consecutive offsets, given by their framed values. Partitions go in bulk.
+        """Apply records of consecutive offsets, given by their framed values; partitions and configs in bulk.
 
         Every record is as valid as if it had been decoded. `check`, if given, sees each before it is
         applied, but for those that an image always takes: configs, topics and partitions.

@@ -29,11 +29,13 @@ here (`kraftd.raft.peers`), and source addresses prove nothing.
 Follows: D-37. Differs from Kafka, whose voters trust the sender id in a request.
 """
 
+from typing import TypeAlias
+
 import msgspec
 
 from kraftd.protocol.limits import CLAIMS_PER_VOTER_MAX
 from kraftd.raft.effects import ChallengePeer, ConfirmPeer, RefusePeer, RejectNonce, ShowNonce
-from kraftd.raft.events import LinkAnswered, NonceGiven, NonceShown, PeerClaimed
+from kraftd.raft.events import LinkAnswered, NonceGiven, NonceShown, PeerClaimed, PeerIdentified
 from kraftd.raft.state import RaftState
 from kraftd.types import NEVER_MS, NodeId, Now, PeerIdentity, Uuid
 
@@ -45,6 +47,10 @@ CHALLENGE_EVERY_MS = 100
 
 CHALLENGE_AFTER_MS = 50
 """How long a claim waits for its nonce before a challenge, if the voter was given one already."""
+
+
+HandshakeEvent: TypeAlias = NonceGiven | LinkAnswered | PeerClaimed | NonceShown | PeerIdentified
+"""What is told of a connection until it is known who is at its other end."""
 
 
 class _Claim(msgspec.Struct, frozen=True):
@@ -76,6 +82,22 @@ class Claims:
         """For each challenge that came in: the id it claims, and the nonce that it delivered."""
         self._next_challenge_ms: dict[NodeId, int] = {}
         self._last_challenge_ms: dict[NodeId, int] = {}
+
+    def on_event(self, event: HandshakeEvent, now: Now) -> None:
+        """Handle an event of a connection's handshake."""
+        match event:
+            case NonceGiven():
+                self.on_given(event)
+            case LinkAnswered():
+                self.on_answered(event)
+            case PeerClaimed():
+                self.on_claimed(event, now)
+            case NonceShown():
+                self.on_shown(event)
+            case PeerIdentified(connection=connection, peer=peer, outbound=outbound):
+                if outbound:
+                    self.on_link_confirmed(peer.node_id, connection)
+                self.raft.identify(connection, peer, outbound=outbound)
 
     # --- our own connections ----------------------------------------------------------------------------
 

@@ -23,7 +23,6 @@ Not here: the log on disk, names and sockets, the state machine (`kraftd.runtime
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.protocol import messages as m
@@ -81,7 +80,6 @@ from kraftd.types import (
 __all__ = ["OpenedLog", "RaftNode"]
 
 _TRANSITIONS_A_TURN_MAX = 8
-_ConnectionEvent: TypeAlias = e.NonceGiven | e.LinkAnswered | e.PeerClaimed | e.NonceShown | e.PeerIdentified
 
 
 class RaftNode:
@@ -187,9 +185,12 @@ class RaftNode:
                 return raft.finish()
             case e.LogFlushed():
                 self._on_flushed(event, now)
+                return raft.finish() if raft.out else []
             case e.Applied():
                 raft.applied_offset = max(raft.applied_offset, event.offset)
                 self._leader.on_applied()
+                if not raft.out:  # no deadline comes of it, and nothing waits for it but reads
+                    return []
             case _:
                 self._handle_rare(event, now)
         self._is_idle = False
@@ -207,7 +208,7 @@ class RaftNode:
             case e.RequestFailed():
                 self._on_failed(event, now)
             case e.NonceGiven() | e.LinkAnswered() | e.PeerClaimed() | e.NonceShown() | e.PeerIdentified():
-                self._on_connection_event(event, now)
+                self._claims.on_event(event, now)
             case e.ConnectionClosed():
                 self._follower.on_connection_closed(event, now)
                 raft.peers.close(event.connection)
@@ -281,6 +282,11 @@ class RaftNode:
                 self._resignation.poll_resigned(state, now, timeouts_deferred=timeouts_deferred)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether `poll` has nothing to do before `wake_at_ms`; else it must be called in this turn."""
+        return self._is_idle
+
+    @property
     def wake_at_ms(self) -> int:
         """The monotonic time at which `poll` must be called next, unless an event comes before."""
         if self._is_idle:
@@ -302,22 +308,6 @@ class RaftNode:
 
     # --- events -----------------------------------------------------------------------------------------
 
-    def _on_connection_event(self, event: _ConnectionEvent, now: Now) -> None:
-        """Handle an event of a connection's handshake (D-37)."""
-        match event:
-            case e.NonceGiven():
-                self._claims.on_given(event)
-            case e.LinkAnswered():
-                self._claims.on_answered(event)
-            case e.PeerClaimed():
-                self._claims.on_claimed(event, now)
-            case e.NonceShown():
-                self._claims.on_shown(event)
-            case e.PeerIdentified(connection=connection, peer=peer, outbound=outbound):
-                if outbound:
-                    self._claims.on_link_confirmed(peer.node_id, connection)
-                self._raft.identify(connection, peer, outbound=outbound)
-
     def _on_fetch(self, event: e.RequestReceived, request: m.FetchRequest, now: Now) -> None:
         """Serve a fetch. A leader that parks it has nothing else to do before the fetch's own deadlines."""
         raft = self._raft
@@ -326,7 +316,14 @@ class RaftNode:
             raft.reply(event.handle, rpc.refusal(request, fetch))
             return
         self._replication.on_fetch(event, fetch, now)
-        leader_state = raft.leader_state
+        self._stay_idle()
+
+    def _stay_idle(self) -> None:
+        """Leave a leader idle that was told what a replica, or its own disk, holds: it only may have to
+        answer fetches sooner. A hand-over may be due by it, without a deadline; so may whatever else a node
+        does that does not lead.
+        """
+        leader_state = self._raft.leader_state
         if leader_state is None or leader_state.handover is not None:
             self._is_idle = False
         else:
@@ -406,6 +403,7 @@ class RaftNode:
             self._replication.advance(raft.leader_state, now)
         else:
             self._follower.on_flushed(now)
+        self._stay_idle()
 
     # --- read-only views --------------------------------------------------------------------------------
 

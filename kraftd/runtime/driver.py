@@ -5,6 +5,10 @@ the driver schedules for itself after events and at the raft node's `wake_at_ms`
 completions of a turn come first; then clients are served, the accumulator drains in `poll`, committed
 batches are applied (these two go on until they bring no new event), and each connection writes once.
 
+A turn that would find nothing to do is left out: after an event without effects that leaves the raft node
+idle, and when the timer fires for a deadline that has moved away since. Then only the timer is set. Such an
+event in the midst of a turn brings no second `poll`.
+
 Only the driver gives events to the raft node and polls it. An event that arises while effects are carried
 out is queued until their list is done. Any exception leaves the driver and ends the process: half-executed
 effects must not be followed by more.
@@ -116,8 +120,12 @@ class Driver:
             self.has_failed = True
             raise
         self._is_busy = False
-        if not self._turn_is_due:
+        if self._turn_is_due:
+            return
+        if effects or not self._raft_node.is_idle:
             self.wake()
+        else:
+            self._rest(now, self._raft_node.wake_at_ms)
 
     def wake(self) -> None:
         """Schedule a turn, after the sockets that are ready now have been read."""
@@ -153,35 +161,45 @@ class Driver:
         self._arm(now)
 
     def _process_pending(self, executor: EffectExecutor, now: Now) -> None:
-        """Run events, `poll` and the tasks after it until no event is left."""
+        """Run events, `poll` and the tasks after it until no event is left that makes something due."""
+        if self._events:
+            self._run_events(executor, now)
         while True:
-            if self._events:
-                self._run_events(executor, now)
             effects = self._raft_node.poll(now)
             if effects:
                 executor.run(effects)
             for run in self._after:
                 run(now)
-            if not self._events:
+            if not self._events or not self._run_events(executor, now):
                 return
 
-    def _run_events(self, executor: EffectExecutor, now: Now) -> None:
+    def _run_events(self, executor: EffectExecutor, now: Now) -> bool:
+        """Handle the events that are queued. Returns whether something is to be done in this turn by them."""
         events, raft_node = self._events, self._raft_node
+        has_effects = False
         while events:
-            executor.run(raft_node.handle(events.popleft(), now))
+            effects = raft_node.handle(events.popleft(), now)
+            if effects:
+                has_effects = True
+                executor.run(effects)
+        return has_effects or not raft_node.is_idle or raft_node.wake_at_ms <= now.mono_ms
 
     def _begin(self) -> Now:
         now = self._now = self._clock()
         return now
 
     def _arm(self, now: Now) -> None:
-        """Schedule a turn for the first deadline. A timer that fires early enough is kept."""
+        """Schedule the next turn, after one."""
         wake_at_ms = self._raft_node.wake_at_ms
         if wake_at_ms <= now.mono_ms:
             due = f"after poll at {now.mono_ms} the raft node is due at {wake_at_ms}"
             raise InvariantError(due)
-        if self._turn_is_due:
-            return
+        if not self._turn_is_due:
+            self._rest(now, wake_at_ms)
+
+    def _rest(self, now: Now, wake_at_ms: int) -> None:
+        """Wait for the first deadline, of the raft node or of a task; schedule a turn if that is over."""
+        self._now = None
         for deadline in self._deadlines:
             task_ms = deadline()
             if task_ms < wake_at_ms:
@@ -191,7 +209,7 @@ class Driver:
             return
         if self._timer is not None:
             if self._timer_at_ms <= wake_at_ms:
-                return
+                return  # it fires early enough
             self._timer.cancel()
         # A barrier of this turn may have taken long, and the loop counts from this moment on.
         left_ms = max(0, wake_at_ms - self._clock().mono_ms)
@@ -199,5 +217,8 @@ class Driver:
         self._timer = self._loop.call_later(left_ms / 1_000, self._timer_fired)
 
     def _timer_fired(self) -> None:
+        # A leader that has committed wants to tell its followers in a millisecond; the next records, which
+        # tell it too, are there sooner, and now it wants to be woken in half a second.
         self._timer = None
-        self.wake()
+        if not self._turn_is_due and self._executor is not None:
+            self._rest(self._clock(), self._raft_node.wake_at_ms)

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 from immutables import Map, MapMutation
 
-from kraftd.metadata import kafka_names
+from kraftd.metadata import config_runs, kafka_names
 from kraftd.metadata.config_schema import ResourceType
 from kraftd.metadata.entity_hash import HASH_MASK, EntityHash, text_with_tags
 from kraftd.metadata.kafka_names import name_of
@@ -203,6 +203,15 @@ class ConfigsBuilder:
         else:
             self._sum += hash_ - old[1]
 
+    def put_values(self, values: Sequence[bytes], start: int) -> int:
+        """Set configs by the values of their records, from a position on. Returns the position of the first
+        that is not in the usual form.
+        """
+        last, end = config_runs.last_of_each(values, start)
+        for value in last.values():
+            self.put(*config_runs.decode(value))
+        return end
+
     def remove(self, resource: Resource) -> None:
         """Remove all configs of a resource."""
         touched = self._touched.get(resource)
@@ -269,6 +278,10 @@ def _apply(builder: Builder, record: ConfigRecord, _offset: Offset) -> None:
     builder.builder_of(CONFIGS).put(
         record.resource_type, record.resource_name, record.name, record.value, record.unknown_tags
     )
+
+
+def _put_values(builder: Builder, values: Sequence[bytes], start: int) -> int:
+    return builder.builder_of(CONFIGS).put_values(values, start)
 
 
 def _secrets(record: ConfigRecord) -> tuple[str, ...]:
@@ -368,6 +381,7 @@ class Configs(PartWithBuilder[ConfigsImage, tuple[ConfigChange, ...], ConfigsBui
             levels=(1,),
             secrets=_secrets,
             is_always_accepted=True,
+            apply_values=_put_values,
             describe=_describe_record,
         ),
     )

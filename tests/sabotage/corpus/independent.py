@@ -873,6 +873,47 @@ INDEPENDENT: tuple[Mutant, ...] = (
     ),
     # Node 2 moves to another port, or to a newer version with other feature levels, restarts and leads.
     # The image holds the registration of its earlier start: brokers connect to where nobody is.
+    # --- configs in bulk -------------------------------------------------------------------------------------
+    mutant(
+        "run-keeps-the-first",
+        "D-18",
+        "Of many changes of a config in one batch the first one counts, not the last.",
+        "tests",
+        (
+            "kraftd.metadata.config_runs:last_of_each",
+            "last[value[:text_at]] = value",
+            "last.setdefault(value[:text_at], value)",
+        ),
+        where=("tests/unit/metadata/test_config_runs.py",),
+    ),
+    # Leader 1 decides on the newest value of a config, its followers keep an older one: their images differ.
+    mutant(
+        "run-names-a-config-without-its-resource",
+        "D-18",
+        "Changes of one config of two resources of the same batch are taken for changes of one.",
+        "tests",
+        (
+            "kraftd.metadata.config_runs:last_of_each",
+            "last[value[:text_at]] = value",
+            "last[value[name_at:text_at]] = value",
+        ),
+        where=("tests/unit/metadata/test_config_runs.py",),
+    ),
+    # Broker 1 and broker 2 get the same config in one request: on the followers only broker 2 has it.
+    mutant(
+        "run-does-not-look-at-tags",
+        "D-18",
+        "A config record that ends where its tagged fields should be counted is applied in bulk.",
+        "tests",
+        (
+            "kraftd.metadata.config_runs:last_of_each",
+            "not _RESOURCE_AT < name_at < text_at < tags_at == len(value) - 1\n"
+            "                or value[tags_at]",
+            "not _RESOURCE_AT < name_at < text_at < tags_at",
+        ),
+        where=("tests/unit/metadata/test_config_runs.py",),
+    ),
+    # A record with a tag that nothing here knows is applied without it: the next snapshot has lost it.
     # --- driver ----------------------------------------------------------------------------------------------
     mutant(
         "turn-wanted-within-a-turn",
@@ -901,13 +942,87 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.runtime.driver:Driver.deliver",
-            "    if not self._turn_is_due:\n        self.wake()\n",
-            "    if effects and not self._turn_is_due:\n        self.wake()\n",
+            "    if effects or not self._raft_node.is_idle:\n        self.wake()\n"
+            "    else:\n        self._rest(now, self._raft_node.wake_at_ms)\n",
+            "    if effects:\n        self.wake()\n    else:\n        self._now = None\n",
         ),
     ),
     # Leader 1 dies; node 2 hears that the connection is gone, and means to ask for pre-votes within 100
     # ms. There is no effect, hence no turn, and its timer still stands at the fetch timeout: the cluster
     # has no leader for two seconds.
+    mutant(
+        "skipped-turn-loses-a-deadline",
+        "driver",
+        "An event that needs no turn does not move the timer, whatever has to be done sooner because of it.",
+        "tests",
+        (
+            "kraftd.runtime.driver:Driver.deliver",
+            "    else:\n        self._rest(now, self._raft_node.wake_at_ms)\n",
+            "    else:\n        self._now = None\n",
+        ),
+        where=("tests/unit/runtime/test_driver.py",),
+    ),
+    # Leader 1 parks a fetch that does not know the newest high watermark. It is told at the next heartbeat,
+    # not in a millisecond.
+    mutant(
+        "skipped-turn-keeps-its-time",
+        "driver",
+        "The clocks that were read for an event without a turn are those of all that comes until the next turn.",
+        "tests",
+        ("kraftd.runtime.driver:Driver._rest", "    self._now = None\n", ""),
+        where=("tests/unit/runtime/test_driver.py",),
+    ),
+    # Leader 1 has been idle for a second; the fetches that came then are taken for a second old, and
+    # check-quorum is a second off.
+    mutant(
+        "turn-ends-before-its-events-do",
+        "driver",
+        "What an event within a turn makes due waits for the next turn, which nothing may bring.",
+        "tests",
+        (
+            "kraftd.runtime.driver:Driver._run_events",
+            "return has_effects or not raft_node.is_idle or raft_node.wake_at_ms <= now.mono_ms",
+            "return has_effects",
+        ),
+        where=("tests/unit/runtime/test_driver.py",),
+    ),
+    # The state machine of node 2 has applied all there is, and node 2 has a read to answer or a round to
+    # begin: it does so at the next heartbeat.
+    mutant(
+        "idle-although-a-read-was-waited-for",
+        "D-12",
+        "What comes of records that were applied is left for the next event.",
+        "tests",
+        ("kraftd.raft.node:RaftNode.handle", "if not raft.out:", "if True:"),
+        where=("tests/unit/raft/test_idle.py",),
+    ),
+    # A read that is confirmed is answered with the next change of somebody else.
+    mutant(
+        "idle-whatever-a-handover-waits-for",
+        "D-09",
+        "A leader that hands over is idle although a flush has just ended its wait.",
+        "tests",
+        (
+            "kraftd.raft.node:RaftNode._stay_idle",
+            "if leader_state is None or leader_state.handover is not None:",
+            "if leader_state is None:",
+        ),
+        where=("tests/unit/raft/test_idle.py",),
+    ),
+    # Leader 1 hands over to node 2, which holds all there is before node 1's own disk does. Node 1 leads on
+    # until the deadline, refuses all appends meanwhile, and says then that nobody has caught up.
+    mutant(
+        "idle-leader-forgets-whom-it-has-to-tell",
+        "D-10",
+        "A leader that a flush or a fetch leaves idle wakes when it would have without them.",
+        "tests",
+        (
+            "kraftd.raft.node:RaftNode._stay_idle",
+            "self._due_ms = min(self._due_ms, leader_state.next_response_ms())",
+            "pass",
+        ),
+        where=("tests/unit/raft/test_idle.py",),
+    ),
     mutant(
         "node-zero-never-leaves",
         "driver",

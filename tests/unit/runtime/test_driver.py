@@ -22,6 +22,8 @@ class Script:
     def __init__(self) -> None:
         self.seen: list[str] = []
         self.wake_at_ms = NEVER_MS
+        self.is_idle = False
+        """Whether an event left nothing to do before `wake_at_ms`."""
         self.responses: dict[str, list[Any]] = {}
         self.on_poll: Callable[[], None] = lambda: None
 
@@ -54,24 +56,30 @@ class Ports:
 
 
 class Tasks:
-    def __init__(self, seen: list[str], name: str) -> None:
-        self._seen, self._name = seen, name
+    def __init__(self, seen: list[str], name: str, due_ms: Callable[[], int] = lambda: NEVER_MS) -> None:
+        self._seen, self._name, self._due_ms = seen, name, due_ms
 
     def run(self, now: Now) -> None:
         self._seen.append(self._name)
 
     def wake_at_ms(self) -> int:
-        return NEVER_MS
+        return self._due_ms()
 
 
-def drive(raft_node: Script, **clock: Any) -> tuple[Driver, Ports]:
+def drive(
+    raft_node: Script, due_ms: Callable[[], int] = lambda: NEVER_MS, **clock: Any
+) -> tuple[Driver, Ports]:
+    """`due_ms` says when the task after the core is due."""
     driver = Driver(asyncio.get_running_loop(), end_turn=lambda: raft_node.seen.append("write"), **clock)
     ports = Ports()
     executor = EffectExecutor(
         store=ports, snapshots=ports, network=ports, listener=ports, outcomes=ports, notice_logger=ports
     )
     driver.start(
-        raft_node, executor, before=[Tasks(raft_node.seen, "clients")], after=[Tasks(raft_node.seen, "apply")]
+        raft_node,
+        executor,
+        before=[Tasks(raft_node.seen, "clients")],
+        after=[Tasks(raft_node.seen, "apply", due_ms)],
     )
     return driver, ports
 
@@ -153,7 +161,7 @@ async def test_the_timer_wakes_the_core_when_it_asked_for_it() -> None:
     await turns()
     before = raft_node.seen.count("poll")
     now = Now(25, 25)
-    raft_node.wake_at_ms = NEVER_MS
+    raft_node.on_poll = lambda: setattr(raft_node, "wake_at_ms", NEVER_MS)
     asyncio.get_running_loop().call_later(0.1, woken.set)
     await woken.wait()
     assert raft_node.seen.count("poll") == before + 1
@@ -162,15 +170,23 @@ async def test_the_timer_wakes_the_core_when_it_asked_for_it() -> None:
 @pytest.mark.covers("D-01")
 async def test_what_a_turn_took_is_not_waited_for_again() -> None:
     """A barrier waits for a disk for 10 s, and the core wants to be woken at 10.02 s: in 20 ms."""
-    raft_node, clock = Script(), [Now(0, 0)]
+    raft_node, loop = Script(), asyncio.get_running_loop()
+    began_s, slept_ms = loop.time(), [0]
     woken = asyncio.Event()
 
+    def clock() -> Now:
+        return Now(int(1_000 * (loop.time() - began_s)) + slept_ms[0], 0)
+
+    def poll_again() -> None:
+        raft_node.wake_at_ms = NEVER_MS
+        woken.set()
+
     def wait_for_the_disk() -> None:
-        clock[0] = Now(10_000, 0)
-        raft_node.on_poll, raft_node.wake_at_ms = woken.set, 10_020
+        slept_ms[0] = 10_000
+        raft_node.on_poll, raft_node.wake_at_ms = poll_again, clock().mono_ms + 20
 
     raft_node.on_poll = wait_for_the_disk
-    driver, _ = drive(raft_node, clock=lambda: clock[0])
+    driver, _ = drive(raft_node, clock=clock)
     await turns()
     async with asyncio.timeout(5):
         await woken.wait()
@@ -190,9 +206,13 @@ async def test_a_deadline_before_that_of_the_timer_is_kept() -> None:
     await turns()
     raft_node.seen.clear()
     now = Now(25, 25)
-    raft_node.wake_at_ms = NEVER_MS
     polled = asyncio.Event()
-    raft_node.on_poll = polled.set
+
+    def poll() -> None:
+        raft_node.wake_at_ms = NEVER_MS
+        polled.set()
+
+    raft_node.on_poll = poll
     await asyncio.wait_for(polled.wait(), 30)
 
 
@@ -205,6 +225,152 @@ async def test_a_core_that_wants_to_be_polled_without_end_is_a_broken_promise() 
     raft_node.wake_at_ms = 5
     drive(raft_node, clock=lambda: Now(5, 5))
     assert isinstance(await caught, InvariantError)
+
+
+TURN = ["clients", "poll", "apply", "write"]
+
+
+class Idle:
+    """A core that is idle, at 100 ms, before its deadline in a minute."""
+
+    def __init__(self) -> None:
+        self.raft_node, self.now_ms, self.task_ms = Script(), 100, NEVER_MS
+        self.raft_node.wake_at_ms, self.raft_node.is_idle = 60_000, True
+
+    async def drive(self) -> Driver:
+        driver, _ = drive(self.raft_node, lambda: self.task_ms, clock=lambda: Now(self.now_ms, 0))
+        await turns()
+        self.raft_node.seen.clear()
+        return driver
+
+    async def turn_after(self, now_ms: int) -> None:
+        """Let this time come, and wait for the next turn."""
+        polled = asyncio.Event()
+
+        def poll() -> None:
+            self.raft_node.wake_at_ms = self.task_ms = NEVER_MS
+            polled.set()
+
+        self.raft_node.on_poll, self.now_ms = poll, now_ms
+        await asyncio.wait_for(polled.wait(), 30)
+
+
+@pytest.mark.covers("D-01", "D-16")
+async def test_an_event_that_leaves_nothing_to_do_costs_no_turn() -> None:
+    """A leader has flushed what its followers have not: the next thing that happens is a fetch of theirs."""
+    idle = Idle()
+    driver = await idle.drive()
+    driver.deliver(Applied(1))
+    await turns()
+    assert idle.raft_node.seen == ["handle 1"]
+    idle.raft_node.responses["handle 2"] = [StateChanged("a", "b", 1, "test")]
+    driver.deliver(Applied(2))
+    await turns()
+    assert idle.raft_node.seen == ["handle 1", "handle 2", *TURN], "an effect may have something to write"
+    idle.raft_node.is_idle = False
+    driver.deliver(Applied(3))
+    await turns()
+    assert idle.raft_node.seen[-5:] == ["handle 3", *TURN], "the core has something to do now"
+
+
+@pytest.mark.covers("D-16")
+@pytest.mark.parametrize(
+    ("leaves", "seen"),
+    [
+        ("nothing", ["handle 1"]),
+        ("an effect", ["handle 1", "poll", "apply"]),
+        ("work", ["handle 1", "poll", "apply"]),
+        ("what is due", ["handle 1", "poll", "apply"]),
+    ],
+)
+async def test_an_event_within_a_turn_is_polled_for_if_it_makes_something_due(
+    leaves: str, seen: list[str]
+) -> None:
+    """Committed batches were applied, as the core is told in the same turn."""
+    idle = Idle()
+    driver = await idle.drive()
+    node = idle.raft_node
+    handle = node.handle
+
+    def handle_and_leave(event: Any, now: Now) -> list[Any]:
+        node.is_idle = leaves != "work"
+        node.wake_at_ms = 100 if leaves == "what is due" else 60_000
+        node.responses["handle 1"] = [StateChanged("a", "b", 1, "test")] if leaves == "an effect" else []
+        node.on_poll = lambda: setattr(node, "wake_at_ms", 60_000)
+        return handle(event, now)
+
+    def poll_first() -> None:
+        node.on_poll = lambda: None
+        driver.deliver(Applied(1))
+
+    node.handle, node.on_poll = handle_and_leave, poll_first  # type: ignore[method-assign]
+    driver.wake()
+    await turns()
+    assert node.seen == ["clients", "poll", "apply", *seen, "write"]
+
+
+@pytest.mark.covers("D-01")
+@pytest.mark.parametrize("whose", ["core", "task"])
+async def test_a_deadline_that_an_event_without_a_turn_has_moved_is_kept(whose: str) -> None:
+    """A leader parks a fetch that it has to answer in 20 ms, or a flush ended, whose recovery point is to be
+    made durable then: in a minute nobody waits for that any more.
+    """
+    idle = Idle()
+    driver = await idle.drive()
+    if whose == "core":
+        idle.raft_node.wake_at_ms = 120
+    else:
+        idle.task_ms = 120
+    driver.deliver(Applied(1))
+    await turns()
+    assert idle.raft_node.seen == ["handle 1"]
+    await idle.turn_after(125)
+
+
+@pytest.mark.covers("D-01")
+@pytest.mark.parametrize("whose", ["core", "task"])
+async def test_an_event_that_comes_when_something_is_due_gets_its_turn(whose: str) -> None:
+    """The process stood still for longer than the core waits: it must see that, and whatever came with it."""
+    idle = Idle()
+    driver = await idle.drive()
+    idle.now_ms = 60_300
+    if whose == "task":
+        idle.raft_node.wake_at_ms, idle.task_ms = NEVER_MS, 60_000
+    driver.deliver(Applied(1))
+    await idle.turn_after(60_300)
+    await turns(1)
+    assert idle.raft_node.seen == ["handle 1", *TURN]
+
+
+@pytest.mark.covers("D-01")
+async def test_each_event_is_handled_at_its_own_time() -> None:
+    """Two events without a turn come an hour apart: the second one is not handled in the first one's past."""
+    idle = Idle()
+    times: list[int] = []
+    handle = idle.raft_node.handle
+
+    def handle_and_note(event: Any, now: Now) -> list[Any]:
+        times.append(now.mono_ms)
+        return handle(event, now)
+
+    idle.raft_node.handle = handle_and_note  # type: ignore[method-assign]
+    driver = await idle.drive()
+    driver.deliver(Applied(1))
+    idle.now_ms = 3_700
+    driver.deliver(Applied(2))
+    assert times == [100, 3_700]
+
+
+@pytest.mark.covers("D-01")
+async def test_a_timer_whose_deadline_has_moved_away_is_set_anew_without_a_turn() -> None:
+    idle = Idle()
+    idle.raft_node.wake_at_ms = 110
+    driver = await idle.drive()
+    idle.raft_node.wake_at_ms = 160
+    await asyncio.sleep(0.03)
+    assert idle.raft_node.seen == []
+    await idle.turn_after(165)
+    driver.stop()
 
 
 @pytest.mark.covers("REQ-11")
