@@ -177,6 +177,7 @@ def test_retention_may_be_nothing_or_without_a_bound_as_in_kafka(value: int) -> 
         ("default.replication.factor", "32768", "not between 1 and 32767"),
         ("min.insync.replicas", "two", "not an integer"),
         ("unclean.leader.election.enable", "yes", "neither true nor false"),
+        ("delete.topic.enable", "0", "neither true nor false"),
         ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer", "is not org.apache.kafka"),
         ("super.users", "User:admin;alice", "super.users: 'alice' is not Type:name"),
         ("allow.everyone.if.no.acl.found", "on", "neither true nor false"),
