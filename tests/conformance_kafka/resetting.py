@@ -10,6 +10,8 @@ from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.protocol import messages as m
 from tests.conformance_kafka.account import Account
+from tests.conformance_kafka.hmacs import hmac_of
+from tests.conformance_kafka.operations import Operation
 from tests.conformance_kafka.sides import Side, TwoSides
 
 ANY_ACL = m.DeleteAclsRequestDeleteAclsFilter(
@@ -65,6 +67,7 @@ def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
         for user, mechanism in account.scram:
             deletion = m.AlterUserScramCredentialsRequestScramCredentialDeletion(user, mechanism)
             side.client.ask(m.AlterUserScramCredentialsRequest(deletions=(deletion,)))
+    _end_tokens(side)
     if account.acls:
         side.client.ask(m.DeleteAclsRequest(filters=(ANY_ACL,)))
     updates = tuple(_level(name, level, account) for name, level in features.items())
@@ -86,6 +89,13 @@ def _delete_topics(side: Side) -> None:
         codes = {each.error_code for each in response.responses}
         if codes != {ErrorCode.NONE}:
             raise NotEmptyError(f"{side.name} does not delete topics: {codes}")
+
+
+def _end_tokens(side: Side) -> None:
+    for token_id, record in side.account.tokens.items():
+        body = {"hmac": f"@bytes:{hmac_of(token_id).hex()}", "expiry_time_period_ms": -1}
+        owner = record.owner.partition(":")[2]
+        side.ask(Operation("ExpireDelegationToken", 2, body, forwarded=True, principal=owner))
 
 
 def _back(
@@ -122,5 +132,6 @@ def _left(account: Account, configs: Configs) -> dict[str, Any]:
         "quotas": {key: names for key, names in account.quotas.items() if names},
         "users": account.scram,
         "ACLs": account.acls,
+        "tokens": account.tokens,
     }
     return {name: value for name, value in left.items() if value}
