@@ -4,12 +4,16 @@ Each side is asked by its own account, since a script was tried on it that ended
 """
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any, TypeAlias
 
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.protocol import messages as m
 from tests.conformance_kafka.account import Account
+from tests.conformance_kafka.admin_requests import BROKER
+from tests.conformance_kafka.broker_requests import registration
+from tests.conformance_kafka.drawing import Drawing
 from tests.conformance_kafka.hmacs import hmac_of
 from tests.conformance_kafka.operations import Operation
 from tests.conformance_kafka.sides import Side, TwoSides
@@ -50,9 +54,7 @@ def reset(pair: TwoSides, features: Mapping[str, int], configs: Configs) -> None
 
 def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
     account = side.account
-    for broker in [*account.brokers]:  # before the topics: Kafka's controller may look for them
-        side.client.ask(m.UnregisterBrokerRequest(broker_id=broker))
-    _delete_topics(side)
+    _register_again(side, configs)
     resources = tuple(
         _back(key, names, configs.get(key, {}))
         for key, names in account.configs.items()
@@ -60,6 +62,9 @@ def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
     )
     if resources:
         side.client.ask(m.IncrementalAlterConfigsRequest(resources=resources))
+    for broker in [*account.brokers]:  # before the topics: Kafka's controller may look for them
+        side.client.ask(m.UnregisterBrokerRequest(broker_id=broker))
+    _delete_topics(side)
     entries = tuple(_no_quotas(entity, keys) for entity, keys in account.quotas.items() if keys)
     if entries:
         side.client.ask(m.AlterClientQuotasRequest(entries=entries))
@@ -78,6 +83,16 @@ def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
         side.client.ask(m.UpdateFeaturesRequest(feature_updates=updates))
     side.appended()
     account.forget_names()
+
+
+def _register_again(side: Side, configs: Configs) -> None:
+    """Register brokers that are gone and have configs: Kafka's controller lets those not be changed."""
+    account = side.account
+    for kind, name in [key for key, names in account.configs.items() if names != configs.get(key, {})]:
+        if kind == BROKER and name and int(name) not in account.brokers:
+            body = registration(Drawing(Random(0), account, {}), int(name))
+            side.ask(Operation("BrokerRegistration", 4, body))
+    side.appended()
 
 
 def _delete_topics(side: Side) -> None:

@@ -179,7 +179,7 @@ def report(reach: Reach, began: float) -> str:
     if reach.operations >= MANY:
         for api in sorted({api for api, _ in not_reached}):
             names = [name for each, name in not_reached if each == api]
-            told = ", ".join(f"{name} ({known.get(api, {}).get(name, 'not drawn yet')})" for name in names)
+            told = ", ".join(f"{name} ({known.get(api, {}).get(name, 'not in this run')})" for name in names)
             lines.append(f"  not reached of {api}: {told}")
     lines += [
         f"  {api} {name} was reached, and is unreachable.json's" for api, name in impossible(reach.codes)
