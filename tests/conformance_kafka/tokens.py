@@ -3,9 +3,8 @@ written.
 
     python -m tests.conformance_kafka.tokens --seed 7 --ops 500 --level 30
 
-Apart from the other operations, since it takes what these do not need: clients who log in under many names or
-by a token, time that passes, and a Kafka that is waited for. Its controller learns of a token some
-milliseconds after it has answered; before the next operation it is asked until it knows.
+Beside what `token_requests` draws among all other operations: clients of other types and of odd names, those
+who logged in by a token, and who has a right to make tokens for others.
 
 Tokens are called by the order in which they were made. An HMAC has to be what the secret makes of the id.
 Times are equal if they are less than `TOLERANCE_MS` apart: both sides have one clock, and are asked one after

@@ -133,6 +133,20 @@ TOPICS = (
         "test_adding_and_deleting.py::test_nothing_is_deleted_where_the_file_says_so",
         ("topics.deleting:delete_topics", "if not context.settings.delete_topic:", "if False:"),
     ),
+    mutant(
+        "delete-topic-enable-is-not-read",
+        "D-14",
+        "Whatever the file says of delete.topic.enable, topics can be deleted.",
+        "tests",
+        (
+            "kraftd.runtime.config:_read_settings",
+            'reader.parse("delete.topic.enable", parse_boolean, default=True)',
+            "True",
+        ),
+        where=(
+            "tests/unit/runtime/test_config.py::test_topics_can_be_deleted_unless_the_file_says_otherwise",
+        ),
+    ),
     of_topics(
         "an-error-that-old-clients-do-not-know",
         "A client of an old version is told TOPIC_DELETION_DISABLED, which it cannot name.",

@@ -266,6 +266,11 @@ def test_what_the_file_sets_of_a_brokers_keys_is_a_place_where_values_come_from(
     assert config.unknown_keys == ["my.own"]
 
 
+def test_topics_can_be_deleted_unless_the_file_says_otherwise() -> None:
+    assert parse_config(MINIMAL, {}).settings.delete_topic
+    assert not parse_config(MINIMAL | {"delete.topic.enable": "False"}, {}).settings.delete_topic
+
+
 def test_a_brokers_key_without_an_effect_on_a_controller_is_told() -> None:
     config = parse_config(MINIMAL | {"num.io.threads": "8", "log.roll.hours": "1"}, {})
     assert config.unknown_keys == ["num.io.threads"]
