@@ -76,6 +76,14 @@ def _created(name: str, *replicas: Sequence[int], configs: Sequence[Any] = ()) -
     return _ask("CreateTopics", topics=[topic], timeout_ms=60_000)
 
 
+def of_what_the_cluster_is(_account: Account) -> Iterator[Operation]:
+    """DescribeCluster: its errors for who wants to hear of brokers, or of nobody knows whom."""
+    yield _ask("DescribeCluster", 0)
+    for version in (1, 2):
+        for endpoint_type in (1, 3, -1):
+            yield _ask("DescribeCluster", version, endpoint_type=endpoint_type)
+
+
 def more_acls_than_go_at_once(_account: Account) -> Iterator[Operation]:
     """DeleteAcls: INVALID_REQUEST of a filter that meets more than an operation may remove."""
     whose = ("User:carol", "User:dave")
@@ -163,6 +171,8 @@ def what_is_too_new(account: Account) -> Iterator[Operation]:
     directories = [{"id": "@id:directory 0 of 2", "topics": partitions}]
     yield _ask("AssignReplicasToDirs", broker_id=2, broker_epoch="@epoch:2", directories=directories)
     yield from _tokens()
+    yield _ask("DescribeCluster", endpoint_type=2)
+    yield CONTROLLER
 
 
 def _tokens() -> Iterator[Operation]:
@@ -216,6 +226,8 @@ def a_stranger(account: Account) -> Iterator[Operation]:
         _ask("AllocateProducerIds", **me),
         _ask("DescribeAcls", **ANYTHING),
         _ask("UnregisterBroker", broker_id=2),
+        _ask("DescribeCluster", endpoint_type=2),
+        CONTROLLER,
     ):
         yield Operation(each.api, each.version, each.body, host=ELSEWHERE)
 
@@ -241,6 +253,15 @@ def _level(level: int) -> Operation:
     return _ask("UpdateFeatures", feature_updates=[update])
 
 
+CONTROLLER = _ask(
+    "ControllerRegistration",
+    controller_id=1,
+    incarnation_id="@id:another life of 1",
+    listeners=[{"name": "CONTROLLER", "host": "c1", "port": 9093, "security_protocol": 0}],
+)
+"""Where it must not succeed: it would take the place of the one that is there."""
+
+
 class World(NamedTuple):
     """What both sides are started with, and what is played there."""
 
@@ -254,6 +275,7 @@ class World(NamedTuple):
 USUAL = World(
     "usual",
     (
+        of_what_the_cluster_is,
         a_quota_that_is_used_up,
         more_acls_than_go_at_once,
         more_elections_than_at_once,

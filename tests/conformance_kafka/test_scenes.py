@@ -14,7 +14,13 @@ from tests.conformance_kafka.run import Bench, maker, played
 from tests.conformance_kafka.scenes import WORLDS, World
 from tests.interop.peer import RELEASE, kafka_of
 
-QUICK = (scenes.a_quota_that_is_used_up, scenes.what_is_too_new, scenes.what_is_off, scenes.a_stranger)
+QUICK = (
+    scenes.of_what_the_cluster_is,
+    scenes.a_quota_that_is_used_up,
+    scenes.what_is_too_new,
+    scenes.what_is_off,
+    scenes.a_stranger,
+)
 REACHED_MIN = 3
 """How many errors each meets at least."""
 
