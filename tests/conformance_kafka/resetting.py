@@ -61,9 +61,10 @@ def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
     )
     if resources:
         side.client.ask(m.IncrementalAlterConfigsRequest(resources=resources))
-    for broker in [*account.brokers]:  # before the topics: Kafka's controller may look for them
-        side.client.ask(m.UnregisterBrokerRequest(broker_id=broker))
+    _unregister(side)  # before the topics: Kafka's controller may look for them
     _delete_topics(side)
+    _register_again(side)  # may cost it the lead, if it still does: here, not in what is done next
+    _unregister(side)
     entries = tuple(_no_quotas(entity, keys) for entity, keys in account.quotas.items() if keys)
     if entries:
         side.client.ask(m.AlterClientQuotasRequest(entries=entries))
@@ -85,15 +86,17 @@ def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
 
 
 def _register_again(side: Side) -> None:
-    """Register the brokers that are gone: Kafka's controller lets their configs not be changed.
-
-    It may also find a topic in what it knows of them that is there no more, which costs it the lead: then
-    that happens here, and not in what is done next.
-    """
+    """Register the brokers that are gone: Kafka's controller lets their configs not be changed."""
     account = side.account
     for broker in [each for each in account.epochs if each not in account.brokers]:
         body = registration(Drawing(Random(0), account, {}), broker)
         side.ask(Operation("BrokerRegistration", 4, body))
+    side.appended()
+
+
+def _unregister(side: Side) -> None:
+    for broker in [*side.account.brokers]:
+        side.client.ask(m.UnregisterBrokerRequest(broker_id=broker))
     side.appended()
 
 

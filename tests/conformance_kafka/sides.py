@@ -91,7 +91,8 @@ class Side:
     def client_at(self, host: str) -> KafkaClient:
         """The connection that comes from this address, made if there is none."""
         if host not in self._clients:
-            self._clients[host] = KafkaClient(self.port, source=host, timeout_s=WAIT_S)
+            source = "" if host == HERE else host  # else, while nobody listens, it might find itself
+            self._clients[host] = KafkaClient(self.port, source=source, timeout_s=WAIT_S)
         return self._clients[host]
 
     def close(self) -> None:
