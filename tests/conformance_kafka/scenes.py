@@ -171,7 +171,6 @@ def what_is_too_new(account: Account) -> Iterator[Operation]:
     directories = [{"id": "@id:directory 0 of 2", "topics": partitions}]
     yield _ask("AssignReplicasToDirs", broker_id=2, broker_epoch="@epoch:2", directories=directories)
     yield from _tokens()
-    yield _ask("DescribeCluster", endpoint_type=2)
     yield CONTROLLER
 
 
