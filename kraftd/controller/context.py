@@ -62,6 +62,8 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     """How often it looks for partitions without leader that may have one by now."""
     mutation_window_s: int = 11
     """How much of a `controller_mutation_rate` may be used at once: what it brings in so many seconds."""
+    delete_topic: bool = True
+    """Whether topics can be deleted."""
     auto_leader_rebalance: bool = True
     leader_imbalance_check_interval_seconds: int = 300
     broker_session_timeout_ms: int = 9_000

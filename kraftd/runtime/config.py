@@ -267,6 +267,7 @@ TEXTS = frozenset(
         "metadata.log.dir",
         "unclean.leader.election.enable",
         "auto.leader.rebalance.enable",
+        "delete.topic.enable",
         CREATE_TOPIC_POLICY,
         ALTER_CONFIG_POLICY,
         "authorizer.class.name",
@@ -364,6 +365,7 @@ def _read_settings(reader: _Reader) -> ControllerSettings:
         unclean_leader_election_interval_ms=reader.integer("unclean.leader.election.interval.ms"),
         mutation_window_s=reader.integer("controller.quota.window.num")
         * reader.integer("controller.quota.window.size.seconds"),
+        delete_topic=reader.parse("delete.topic.enable", parse_boolean, default=True),
         auto_leader_rebalance=reader.parse("auto.leader.rebalance.enable", parse_boolean, default=True),
         leader_imbalance_check_interval_seconds=reader.integer("leader.imbalance.check.interval.seconds"),
         broker_session_timeout_ms=session_ms,

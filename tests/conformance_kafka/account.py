@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kraftd.records import messages as m
+from tests.conformance_kafka.hmacs import hmac_of
 
 NO_LEADER_CHANGE = -2
 NO_CHANGE, SET_FALSE, SET_TRUE = 0, -1, 1
@@ -76,6 +77,11 @@ class Account:
         self.topic_names: dict[bytes, str] = {}
         self.acl_names: dict[bytes, str] = {}
         self.epoch_names: dict[int, str] = {}
+        self.tokens: dict[str, m.DelegationTokenRecord] = {}
+        """The delegation tokens that are there, by id."""
+        self.token_names: dict[str, str] = {}
+        """By id, in the order in which they were made, also of those that are gone."""
+        self.hmac_names: dict[bytes, str] = {}
 
         self.next_producer_id = 0
         self.life = 0
@@ -87,6 +93,8 @@ class Account:
         self.topic_names.clear()
         self.acl_names.clear()
         self.epoch_names.clear()
+        self.token_names.clear()
+        self.hmac_names.clear()
         self.ids.clear()
         self.epochs.clear()
 
@@ -183,6 +191,14 @@ class Account:
                 self.scram.discard((record.name, record.mechanism))
             case m.ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
+            case m.DelegationTokenRecord(token_id=token_id):
+                self.tokens[token_id] = record
+                if token_id not in self.token_names:
+                    number = len(self.token_names)
+                    self.token_names[token_id] = f"token {number}"
+                    self.hmac_names[hmac_of(token_id)] = f"HMAC {number}"
+            case m.RemoveDelegationTokenRecord(token_id=token_id):
+                self.tokens.pop(token_id, None)
             case _:
                 pass
 

@@ -9,6 +9,7 @@ from tests.conformance_kafka import images, normal
 from tests.conformance_kafka.intended import intended
 from tests.conformance_kafka.normal import Difference, Value
 from tests.conformance_kafka.operations import Operation
+from tests.conformance_kafka.settling import wait_known
 from tests.conformance_kafka.sides import CLOSED, Appended, Side, TwoSides
 from tests.process.cluster import TimeoutWaitingError
 
@@ -82,6 +83,7 @@ class Comparison:
         kafka, kraftd = self.pair
         index, self.count = self.count, self.count + 1
         self.pair.before(index)
+        time.sleep(operation.after_s)
         told = [(side.ask(operation), _appended(side)) for side in (kafka, kraftd)]
         if any(isinstance(new, str) for _, new in told):
             return Difference(
@@ -93,6 +95,8 @@ class Comparison:
             time.sleep(_STEP_S)
             kafka_new += kafka.appended()
             kraftd_new += kraftd.appended()
+        for side, new in ((kafka, kafka_new), (kraftd, kraftd_new)):
+            wait_known(side, (each.record for each in new))
         answers = [_answer(operation, *each) for each in ((kafka_answer, kafka), (kraftd_answer, kraftd))]
         self.reach.add(operation, answers[0])
         news = [_records(operation, *each) for each in ((kafka_new, kafka), (kraftd_new, kraftd))]

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance_kafka.run import NEWEST, Bench
+from tests.conformance_kafka.run import Bench
+from tests.conformance_kafka.scenes import NEWEST
 from tests.conformance_kafka.sides import Pair
 from tests.interop.peer import RELEASE, kafka_of
 

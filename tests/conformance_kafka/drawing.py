@@ -21,6 +21,9 @@ BROKERS = (2, 3, 4, 5, 6)
 NOBODY = 9
 TOPICS = tuple(f"t{number}" for number in range(8))
 BAD_NAMES = ("", ".", "..", "a b", "x" * 250, "__cluster_metadata", "t/1", "é")
+TOKEN_USERS = ("alice", "bob", "carol")
+"""Who has delegation tokens made."""
+TOKEN_APIS = frozenset({"CreateDelegationToken", "ExpireDelegationToken", "RenewDelegationToken"})
 USERS = ("alice", "bob", "mallory")
 """Who may do what an ACL allows; ANONYMOUS may do everything."""
 TOO_MANY = 10_001
@@ -46,6 +49,8 @@ class Drawing:
         """The brokers, with their epochs, that may have been told to stop."""
         self.pending: list[Operation] = []
         """What comes next, before anything is drawn."""
+        self.speaks_as = ""
+        """Whose request of a token the next one is to be; empty for whoever is drawn."""
         self._draws = draws
         self._weights = [weight for weight, _ in draws.values()]
 
@@ -65,6 +70,10 @@ class Drawing:
             version = self.rng.randint(api.min_version, api.max_version)
         is_forwarded = name in FORWARDED and self.rng.random() < 0.5
         principal = self.rng.choice(USERS) if is_forwarded and self.rng.random() < 0.1 else "ANONYMOUS"
+        if name in TOKEN_APIS:
+            is_forwarded = self.rng.random() < 0.95
+            principal = self.speaks_as or self.rng.choice(TOKEN_USERS)
+            self.speaks_as = ""
         if body.get("timeout_ms") == 0:  # which of two reasons to refuse comes first is not the point
             principal = "ANONYMOUS"
         drawn = Operation(name, version, body, is_forwarded, principal)

@@ -9,7 +9,8 @@ method on the way mentions its constant in `Errors`, or makes an exception that 
 
 That is an approximation from above: who compares with a code mentions it, too, and who catches an exception
 may turn it into another. It does not see what is in every request's way (`NOT_HERE`), nor the errors of a
-request that cannot be read. What the list has and no request can get is in `unreached.json` with its reason.
+request that cannot be read. What the list has and no request can get is in `unreachable.json`, with the fact
+that proves it; what a request might get, and none here does, in `unreached.json` with its reason.
 """
 
 import json
@@ -27,8 +28,10 @@ from tests.interop.peer import RELEASE, Kafka, NoKafkaError, find_kafka
 
 PAIRS = Path(__file__).parent / "error_pairs.json"
 """By API, the names of codes, each with the methods that mention it."""
+UNREACHABLE = Path(__file__).parent / "unreachable.json"
+"""By API, the names of codes that no request can get, each with the fact in the byte code that says so."""
 UNREACHED = Path(__file__).parent / "unreached.json"
-"""By API, the names of codes that nothing here can reach, each with the reason."""
+"""By API, the names of codes that nothing here reaches, each with the reason."""
 
 SCANNED: Mapping[str, tuple[str, ...]] = {
     "kafka_2.13": (
@@ -56,15 +59,20 @@ HANDLERS: Mapping[str, tuple[str, str]] = {
     "AssignReplicasToDirs": ("kafka/server/ControllerApis", "handleAssignReplicasToDirs"),
     "BrokerHeartbeat": ("kafka/server/ControllerApis", "handleBrokerHeartBeatRequest"),
     "BrokerRegistration": ("kafka/server/ControllerApis", "handleBrokerRegistration"),
+    "ControllerRegistration": ("kafka/server/ControllerApis", "handleControllerRegistration"),
     "CreateAcls": ("kafka/server/AclApis", "handleCreateAcls"),
+    "CreateDelegationToken": ("kafka/server/ControllerApis", "handleCreateDelegationTokenRequest"),
     "CreatePartitions": ("kafka/server/ControllerApis", "handleCreatePartitions"),
     "CreateTopics": ("kafka/server/ControllerApis", "handleCreateTopics"),
     "DeleteAcls": ("kafka/server/AclApis", "handleDeleteAcls"),
     "DeleteTopics": ("kafka/server/ControllerApis", "handleDeleteTopics"),
     "DescribeAcls": ("kafka/server/AclApis", "handleDescribeAcls"),
+    "DescribeCluster": ("kafka/server/ControllerApis", "handleDescribeCluster"),
     "ElectLeaders": ("kafka/server/ControllerApis", "handleElectLeaders"),
+    "ExpireDelegationToken": ("kafka/server/ControllerApis", "handleExpireDelegationTokenRequest"),
     "IncrementalAlterConfigs": ("kafka/server/ControllerApis", "handleIncrementalAlterConfigs"),
     "ListPartitionReassignments": ("kafka/server/ControllerApis", "handleListPartitionReassignments"),
+    "RenewDelegationToken": ("kafka/server/ControllerApis", "handleRenewDelegationTokenRequest"),
     "UnregisterBroker": ("kafka/server/ControllerApis", "handleUnregisterBroker"),
     "UpdateFeatures": ("kafka/server/ControllerApis", "handleUpdateFeatures"),
 }
@@ -180,15 +188,35 @@ def listed() -> dict[str, dict[str, list[str]]]:
     return msgspec.json.decode(PAIRS.read_bytes(), type=dict[str, dict[str, list[str]]])
 
 
+def unreachable() -> dict[str, dict[str, str]]:
+    """The pairs of the list that no request can get, with what proves it."""
+    return msgspec.json.decode(UNREACHABLE.read_bytes(), type=dict[str, dict[str, str]])
+
+
+def reachable() -> set[tuple[str, str]]:
+    """The pairs of the list that a request may get, by API and name."""
+    dead = unreachable()
+    return {(api, name) for api, codes in listed().items() for name in codes if name not in dead.get(api, {})}
+
+
 def unreached() -> dict[str, dict[str, str]]:
-    """The pairs that nothing here can reach, with the reasons."""
+    """The pairs that a request may get and none here does, with the reasons."""
     return msgspec.json.decode(UNREACHED.read_bytes(), type=dict[str, dict[str, str]])
 
 
 def missing(reached: Iterable[tuple[str, int]]) -> list[tuple[str, str]]:
-    """The pairs of the list that were not reached, by API and name."""
-    met = {(api, ErrorCode(code).name) for api, code in reached}
-    return [(api, name) for api, codes in listed().items() for name in codes if (api, name) not in met]
+    """The pairs that a request may get and that were not reached, by API and name."""
+    return sorted(reachable() - _names(reached))
+
+
+def impossible(reached: Iterable[tuple[str, int]]) -> list[tuple[str, str]]:
+    """The pairs that were reached although no request can get them: the proof is wrong."""
+    dead = {(api, name) for api, names in unreachable().items() for name in names}
+    return sorted(dead & _names(reached))
+
+
+def _names(reached: Iterable[tuple[str, int]]) -> set[tuple[str, str]]:
+    return {(api, ErrorCode(code).name) for api, code in reached}
 
 
 def _reached(

@@ -164,6 +164,15 @@ INTENDED: tuple[Intended, ...] = (
         _codes(ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.NONE),
     ),
     Intended(
+        "config-of-an-unregistered-broker-validated",
+        "As before, of a request that only validates.",
+        lambda found: (
+            bool(found.operation.body.get("validate_only"))
+            and _codes(ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.NONE)(found)
+        ),
+        goes_on=True,
+    ),
+    Intended(
         "lists-of-client-metrics",
         "Kafka does not know which configs of client metrics are lists, and appends to none.",
         _codes(ErrorCode.INVALID_CONFIG, ErrorCode.NONE),
@@ -206,7 +215,8 @@ INTENDED: tuple[Intended, ...] = (
     ),
     Intended(
         "eligible-after-a-move",
-        "Who leaves a partition, since its move is called off, leaves the eligible leader replicas as well.",
+        "Who leaves a partition, since its move is called off or over, leaves the eligible leader replicas, "
+        "too.",
         _field_of_a_record("eligible_leader_replicas"),
     ),
     Intended(
@@ -215,12 +225,26 @@ INTENDED: tuple[Intended, ...] = (
         _codes(ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.NONE),
     ),
     Intended(
+        "unregistered-with-many-partitions",
+        "A broker is unregistered whatever it leads, one slice of its partitions after the other. Kafka "
+        "refuses what changes more than 10,000.",
+        lambda found: (
+            found.operation.api == "UnregisterBroker"
+            and _codes(ErrorCode.POLICY_VIOLATION, ErrorCode.NONE)(found)
+        ),
+    ),
+    Intended(
         "a-move-that-is-changed",
         "A move that is changed is what the newest request says; Kafka keeps what is being added if the new "
         "one adds nothing.",
         _records,
     ),
 )
+
+
+def is_intended(difference: Difference) -> Intended | None:
+    """Which of all of them this is, if it is one."""
+    return next((each for each in INTENDED if each.is_it(difference)), None)
 
 
 def intended(difference: Difference) -> Intended | None:

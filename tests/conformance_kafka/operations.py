@@ -13,12 +13,14 @@ their defaults. A text that begins with `@` is looked up in the account of the s
     @epoch:BROKER              the newest epoch of the broker, also after it is gone; 0 if it never was there
     @registered:BROKER         the offset of its registration
     @end                       the offset of the last record
+    @hmac:N                    of the delegation token that was made as the Nth; of nobody's if there is none
     @leader-epoch:TOPIC/P      of the partition, 0 if it is not there
     @partition-epoch:TOPIC/P
 
 The numbers may be followed by `+N` or `-N`. So operations can be left out of a script, and the others still
 say what they said. With `"forwarded": true` the request goes in an envelope, as a broker forwards it, and
-with `"principal": "alice"` as that user's.
+with `"principal": "alice"` as that user's. `"host": "127.0.0.2"` is where a connection comes from, and
+`"after_s": 1` a time that passes before.
 """
 
 import hashlib
@@ -32,7 +34,9 @@ import msgspec
 
 from kraftd.protocol.kafka_codec import KAFKA
 from tests.conformance_kafka.account import Account
+from tests.conformance_kafka.hmacs import hmac_of
 
+HERE = "127.0.0.1"
 BY_NAME = {api.name: api for api in KAFKA.apis.values()}
 _NUMBER = re.compile(r"@(end|epoch|registered|leader-epoch|partition-epoch)(?::((?:.*/)?-?\d+))?([+-]\d+)?")
 
@@ -46,6 +50,11 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     forwarded: bool = False
     principal: str = "ANONYMOUS"
     """Whose request is forwarded, by the name of the user."""
+    host: str = HERE
+    """Where it comes from, if it is not forwarded."""
+    after_s: float = 0.0
+    """For how long both sides are left alone before: what Kafka's controller hears from its own image, such
+    as quotas and ACLs, it hears a little later."""
 
     @property
     def line(self) -> str:
@@ -126,6 +135,9 @@ def _looked_up(text: str, account: Account) -> Any:
         return bytes.fromhex(rest)
     if kind == "@topic":
         return account.ids.get(rest) or id_of(f"topic {rest}")
+    if kind == "@hmac":
+        made = [*account.token_names]
+        return hmac_of(made[int(rest)] if int(rest) < len(made) else "nobody's")
     found = _NUMBER.fullmatch(text)
     if found is None:
         raise ValueError(f"{text} is nothing that can be looked up")

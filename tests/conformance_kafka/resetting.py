@@ -4,12 +4,17 @@ Each side is asked by its own account, since a script was tried on it that ended
 """
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any, TypeAlias
 
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.protocol import messages as m
 from tests.conformance_kafka.account import Account
+from tests.conformance_kafka.broker_requests import registration
+from tests.conformance_kafka.drawing import Drawing
+from tests.conformance_kafka.hmacs import hmac_of
+from tests.conformance_kafka.operations import Operation
 from tests.conformance_kafka.sides import Side, TwoSides
 
 ANY_ACL = m.DeleteAclsRequestDeleteAclsFilter(
@@ -48,9 +53,7 @@ def reset(pair: TwoSides, features: Mapping[str, int], configs: Configs) -> None
 
 def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
     account = side.account
-    for broker in [*account.brokers]:  # before the topics: Kafka's controller may look for them
-        side.client.ask(m.UnregisterBrokerRequest(broker_id=broker))
-    _delete_topics(side)
+    _register_again(side)
     resources = tuple(
         _back(key, names, configs.get(key, {}))
         for key, names in account.configs.items()
@@ -58,6 +61,10 @@ def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
     )
     if resources:
         side.client.ask(m.IncrementalAlterConfigsRequest(resources=resources))
+    _unregister(side)  # before the topics: Kafka's controller may look for them
+    _delete_topics(side)
+    _register_again(side)  # may cost it the lead, if it still does: here, not in what is done next
+    _unregister(side)
     entries = tuple(_no_quotas(entity, keys) for entity, keys in account.quotas.items() if keys)
     if entries:
         side.client.ask(m.AlterClientQuotasRequest(entries=entries))
@@ -65,6 +72,7 @@ def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
         for user, mechanism in account.scram:
             deletion = m.AlterUserScramCredentialsRequestScramCredentialDeletion(user, mechanism)
             side.client.ask(m.AlterUserScramCredentialsRequest(deletions=(deletion,)))
+    _end_tokens(side)
     if account.acls:
         side.client.ask(m.DeleteAclsRequest(filters=(ANY_ACL,)))
     updates = tuple(_level(name, level, account) for name, level in features.items())
@@ -77,6 +85,21 @@ def _reset(side: Side, features: Mapping[str, int], configs: Configs) -> None:
     account.forget_names()
 
 
+def _register_again(side: Side) -> None:
+    """Register the brokers that are gone: Kafka's controller lets their configs not be changed."""
+    account = side.account
+    for broker in [each for each in account.epochs if each not in account.brokers]:
+        body = registration(Drawing(Random(0), account, {}), broker)
+        side.ask(Operation("BrokerRegistration", 4, body))
+    side.appended()
+
+
+def _unregister(side: Side) -> None:
+    for broker in [*side.account.brokers]:
+        side.client.ask(m.UnregisterBrokerRequest(broker_id=broker))
+    side.appended()
+
+
 def _delete_topics(side: Side) -> None:
     states = tuple(
         m.DeleteTopicsRequestDeleteTopicState(topic_id=topic_id) for topic_id in side.account.by_id
@@ -86,6 +109,13 @@ def _delete_topics(side: Side) -> None:
         codes = {each.error_code for each in response.responses}
         if codes != {ErrorCode.NONE}:
             raise NotEmptyError(f"{side.name} does not delete topics: {codes}")
+
+
+def _end_tokens(side: Side) -> None:
+    for token_id, record in side.account.tokens.items():
+        body = {"hmac": f"@bytes:{hmac_of(token_id).hex()}", "expiry_time_period_ms": -1}
+        owner = record.owner.partition(":")[2]
+        side.ask(Operation("ExpireDelegationToken", 2, body, forwarded=True, principal=owner))
 
 
 def _back(
@@ -122,5 +152,6 @@ def _left(account: Account, configs: Configs) -> dict[str, Any]:
         "quotas": {key: names for key, names in account.quotas.items() if names},
         "users": account.scram,
         "ACLs": account.acls,
+        "tokens": account.tokens,
     }
     return {name: value for name, value in left.items() if value}

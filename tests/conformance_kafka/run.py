@@ -11,6 +11,7 @@ Kafka's jars are missing.
 """
 
 import argparse
+import contextlib
 import re
 import sys
 import tempfile
@@ -20,28 +21,33 @@ from pathlib import Path
 from random import Random
 
 from kraftd.errors import ErrorCode
-from kraftd.metadata.feature_levels import METADATA_VERSION, NEW_CLUSTER_LEVELS
 from tests import commands
+from tests.conformance_kafka.acl_requests import ACL_REQUESTS
 from tests.conformance_kafka.admin_requests import ADMIN_REQUESTS
 from tests.conformance_kafka.broker_requests import BROKER_REQUESTS, registration
 from tests.conformance_kafka.comparing import Comparison, Reach
 from tests.conformance_kafka.drawing import BROKERS, Drawing
-from tests.conformance_kafka.error_pairs import listed, missing, unreached
+from tests.conformance_kafka.error_pairs import impossible, missing, reachable, unreachable, unreached
+from tests.conformance_kafka.intended import is_intended
 from tests.conformance_kafka.normal import Difference
 from tests.conformance_kafka.operations import Operation, ScriptError, read_script, script_of
 from tests.conformance_kafka.resetting import NotEmptyError, reset
+from tests.conformance_kafka.scenes import NEWEST, USUAL, WORLDS, Scene, World
 from tests.conformance_kafka.shrinking import Script, shrink
 from tests.conformance_kafka.sides import Pair, TwoSides
+from tests.conformance_kafka.token_requests import TOKEN_REQUESTS
 from tests.conformance_kafka.twins import Twins
 from tests.interop.peer import RELEASE, NoKafkaError, find_kafka
 
 NO_KAFKA = 3
+ALL_REQUESTS = {**BROKER_REQUESTS, **ADMIN_REQUESTS, **ACL_REQUESTS, **TOKEN_REQUESTS}
 TRIES_MAX = 400
 TRIES_OF_NEW_PROCESSES_MAX = 20
 REFUSED_MIN = 0.3
 MANY = 1_000
 """Operations from which on it is told which errors were not reached."""
-NEWEST = NEW_CLUSTER_LEVELS[METADATA_VERSION]
+PAIRS_MIN = 0.95
+"""The share of the pairs that a request may get which `--pairs` reaches at least."""
 
 
 class Bench:
@@ -95,13 +101,31 @@ def drawn(
     """Draw operations and do each: all that were done, the difference that ended it, and what was reached."""
     comparison = bench.comparison()
     account = bench.pair.kafka.account
-    draw = Drawing(Random(seed), account, {**BROKER_REQUESTS, **ADMIN_REQUESTS})
+    draw = Drawing(Random(seed), account, ALL_REQUESTS)
     draw.has_sessions = has_sessions
     done: list[Operation] = []
     beginning = [draw.operation("BrokerRegistration", registration(draw, broker)) for broker in BROKERS]
     while len(done) < count:
         done.append(beginning.pop() if beginning else draw.next())
         found = comparison.step(done[-1])
+        if found is not None:
+            return done, found, comparison.reach
+    return done, comparison.images(done[-1]), comparison.reach
+
+
+def played(bench: Bench, scene: Scene) -> tuple[list[Operation], Difference | None, Reach]:
+    """Play a scene from the beginning: what was done, the difference that ended it, and what was reached.
+
+    A difference that is meant may end it, too.
+    """
+    comparison = bench.comparison()
+    done: list[Operation] = []
+    for operation in scene(bench.pair.kafka.account):
+        done.append(operation)
+        found = comparison.step(operation)
+        if found is not None and (meant := is_intended(found)) is not None:
+            comparison.reach.intended[meant.name] += 1
+            return done, None, comparison.reach
         if found is not None:
             return done, found, comparison.reach
     return done, comparison.images(done[-1]), comparison.reach
@@ -151,17 +175,21 @@ def report(reach: Reach, began: float) -> str:
     lines = [f"  {api}: {', '.join(codes)}" for api, codes in by_api.items()]
     not_reached = missing(reach.codes)
     known = unreached()
-    total = sum(map(len, listed().values()))
+    total = len(reachable())
     if reach.operations >= MANY:
         for api in sorted({api for api, _ in not_reached}):
             names = [name for each, name in not_reached if each == api]
-            told = ", ".join(f"{name} ({known.get(api, {}).get(name, 'not drawn yet')})" for name in names)
+            told = ", ".join(f"{name} ({known.get(api, {}).get(name, 'not in this run')})" for name in names)
             lines.append(f"  not reached of {api}: {told}")
+    lines += [
+        f"  {api} {name} was reached, and is unreachable.json's" for api, name in impossible(reach.codes)
+    ]
     lines += [f"  intended: {name} {count}" for name, count in sorted(reach.intended.items())]
     share = reach.refused / max(reach.operations, 1)
     lines.append(
         f"{reach.operations} operations, {share:.0%} of them refused at least in part; "
-        f"{total - len(not_reached)} of {total} pairs of an API and an error code; "
+        f"{total - len(not_reached)} of {total} pairs of an API and an error code, beside "
+        f"{sum(map(len, unreachable().values()))} that no request can get; "
         f"images compared {reach.images} times; {commands.spent(began)}"
     )
     return "\n".join(lines)
@@ -184,11 +212,23 @@ def main(words: Sequence[str] | None = None) -> int:
         default=0,
         help="kraftd against kraftd, which loses its leader after every so many operations",
     )
+    parser.add_argument(
+        "--pairs",
+        action="store_true",
+        help="after the seeds the scenes of all worlds: every error that is met",
+    )
+    parser.add_argument(
+        "--world",
+        choices=[each.name for each in WORLDS],
+        help="what a script is done in, if it is of a scene",
+    )
     parser.add_argument("--script", type=Path, help="do these operations, and draw none")
     options = parser.parse_args(words)
     try:
         script = read_script(options.script) if options.script else None
-        make = maker(options.level, options.against, options.failover_every)
+        world = next((each for each in WORLDS if each.name == options.world), USUAL)
+        level = options.level if world is USUAL else world.level
+        make = maker(level, options.against, options.failover_every, world=world)
     except (ScriptError, OSError) as error:
         parser.error(str(error))
     except NoKafkaError as error:
@@ -210,15 +250,17 @@ def main(words: Sequence[str] | None = None) -> int:
             bench.close()
 
 
-def maker(level: int, against: Path | None = None, failover_every: int = 0) -> Callable[[Path], TwoSides]:
-    """What makes a pair below a folder: of Kafka and kraftd, or of two of kraftd.
+def maker(
+    level: int, against: Path | None = None, failover_every: int = 0, *, world: World = USUAL
+) -> Callable[[Path], TwoSides]:
+    """What makes a pair below a folder: of Kafka and kraftd with a world's settings, or of two of kraftd.
 
     Raises:
         NoKafkaError: There is no Kafka to compare with.
     """
     if against is None and not failover_every:
         kafka = find_kafka(RELEASE)
-        return lambda folder: Pair(kafka, folder, level)
+        return lambda folder: Pair(kafka, folder, level, world.settings)
     return lambda folder: Twins(folder, level, against, failover_every)
 
 
@@ -230,7 +272,30 @@ def _seeds(bench: Bench, seeds: Iterable[int], options: argparse.Namespace, bega
         if found is not None:
             print(f"seed {seed}:", file=sys.stderr)
             return _told(bench, script, found, reach, began)
+    if options.pairs:
+        return _worlds(bench, reach, began)
     return _told(bench, (), None, reach, began)
+
+
+def _worlds(usual: Bench, reach: Reach, began: float) -> int:
+    """Play all scenes, after the seeds; a world that is not the usual one has a bench of its own."""
+    for world in WORLDS:
+        with contextlib.ExitStack() as stack:
+            bench = usual
+            if world is not USUAL:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conformance-")))
+                bench = stack.enter_context(
+                    contextlib.closing(Bench(folder, maker(world.level, world=world)))
+                )
+            for scene in world.scenes:
+                script, found, reached = played(bench, scene)
+                reach.take(reached)
+                print(f"{world.name}: {scene.__name__}, {len(script)} operations", file=sys.stderr)
+                if found is not None:
+                    return _told(bench, script, found, reach, began)
+    _told(usual, (), None, reach, began)
+    share = 1 - len(missing(reach.codes)) / len(reachable())
+    return int(share < PAIRS_MIN or bool(impossible(reach.codes)))
 
 
 def _told(bench: Bench, script: Script, found: Difference | None, reach: Reach, began: float) -> int:

@@ -24,15 +24,14 @@ from kraftd.records.messages import FeatureLevelRecord
 from kraftd.types import METADATA_TOPIC_ID
 from tests.brokers.kafka_process import KafkaProcess
 from tests.conformance_kafka.account import Account
-from tests.conformance_kafka.operations import Operation, encode_request, request_of
+from tests.conformance_kafka.hmacs import SECRET
+from tests.conformance_kafka.operations import HERE, Operation, encode_request, request_of
 from tests.interop.peer import Kafka
 from tests.principals import encode_principal
 from tests.process.cluster import Cluster, KafkaClient, TimeoutWaitingError, free_ports
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 DAY_MS = 86_400_000
-SECRET = "one secret of both sides"
-"""Of delegation tokens."""
 SETTINGS = {
     "delegation.token.secret.key": SECRET,
     "delegation.token.expiry.check.interval.ms": str(10 * DAY_MS),
@@ -82,27 +81,33 @@ class Side:
         self._epoch = 0
         """Of the last batch that was read."""
         self._leader_epoch = 0
-        self._client: KafkaClient | None = None
+        self._clients: dict[str, KafkaClient] = {}
 
     @property
     def client(self) -> KafkaClient:
         """The connection, made if there is none."""
-        if self._client is None:
-            self._client = KafkaClient(self.port, timeout_s=WAIT_S)
-        return self._client
+        return self.client_at(HERE)
+
+    def client_at(self, host: str) -> KafkaClient:
+        """The connection that comes from this address, made if there is none."""
+        if host not in self._clients:
+            source = "" if host == HERE else host  # else, while nobody listens, it might find itself
+            self._clients[host] = KafkaClient(self.port, source=source, timeout_s=WAIT_S)
+        return self._clients[host]
 
     def close(self) -> None:
-        """End the connection."""
-        if self._client is not None:
-            self._client.socket.close()
-            self._client = None
+        """End all connections."""
+        for client in self._clients.values():
+            client.socket.close()
+        self._clients.clear()
 
     def ask(self, operation: Operation) -> Any:
         """The response; `CLOSED` if there is none, the error of the envelope if that has one."""
         message = request_of(operation, self.account)
         try:
             if not operation.forwarded:
-                return self.spoil(self.client.ask(message, operation.version))
+                client = self.client_at(operation.host)
+                return self.spoil(client.ask(message, operation.version))
             told = self.client.ask(
                 m.EnvelopeRequest(
                     request_data=encode_request(operation, message),
@@ -189,10 +194,14 @@ class TwoSides(Protocol):
 class Pair:
     """Both controllers, started. Ends every process that it started when it is left."""
 
-    def __init__(self, kafka: Kafka, folder: Path, level: int) -> None:
+    def __init__(
+        self, kafka: Kafka, folder: Path, level: int, settings: Mapping[str, str | None] | None = None
+    ) -> None:
         self.folder = folder
         self._kafka = kafka
         self._level = level
+        every = {**SETTINGS, **(settings or {})}
+        self._settings = {key: value for key, value in every.items() if value is not None}
         self._port = free_ports(1)[0]
         self._process = KafkaProcess(kafka, folder, 1, self._properties())
         self._formatted = kafka.jars.with_name(f"conformance-{kafka.release}-{level}")
@@ -202,7 +211,7 @@ class Pair:
         self._cluster = Cluster(
             folder / "kraftd",
             1,
-            settings=SETTINGS,
+            settings=self._settings,
             cluster_id=CLUSTER_ID,
             features=features_of(self._formatted / "bootstrap.checkpoint"),
             start=False,
@@ -288,7 +297,7 @@ class Pair:
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
             "listeners": f"CONTROLLER://127.0.0.1:{self._port}",
             "log.dirs": str(self.kafka_folder),
-            **SETTINGS,
+            **self._settings,
             "metadata.log.max.record.bytes.between.snapshots": SNAPSHOT_EVERY,
         }
 

@@ -10,14 +10,24 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.records import messages as r
 from tests.conformance_kafka import normal
 from tests.conformance_kafka.account import Account
-from tests.conformance_kafka.admin_requests import ADMIN_REQUESTS
-from tests.conformance_kafka.broker_requests import BROKER_REQUESTS, registration
+from tests.conformance_kafka.broker_requests import registration
 from tests.conformance_kafka.comparing import IMAGES_EVERY, Comparison
 from tests.conformance_kafka.drawing import BROKERS, Drawing
+from tests.conformance_kafka.error_pairs import (
+    HANDLERS,
+    impossible,
+    listed,
+    missing,
+    reachable,
+    unreachable,
+    unreached,
+)
+from tests.conformance_kafka.hmacs import hmac_of
 from tests.conformance_kafka.intended import INTENDED, intended
 from tests.conformance_kafka.normal import Difference
 from tests.conformance_kafka.operations import (
@@ -28,6 +38,8 @@ from tests.conformance_kafka.operations import (
     request_of,
     script_of,
 )
+from tests.conformance_kafka.run import ALL_REQUESTS
+from tests.conformance_kafka.scenes import WORLDS
 from tests.conformance_kafka.shrinking import shrink
 from tests.conformance_kafka.sides import Appended
 
@@ -281,14 +293,68 @@ def test_a_script_is_shrunk_to_what_the_difference_needs() -> None:
     assert len(shrink(operations[:36], found, attempt, 0)[0]) == 36
 
 
+def test_tokens_are_called_by_their_order_and_an_hmac_has_to_be_what_the_secret_makes() -> None:
+    def told(prefix: str, hmac: bytes = b"", later_ms: int = 0) -> tuple[Any, Any]:
+        account, (one, two) = Account(), (f"{prefix}1", f"{prefix}2")
+        tokens = [
+            r.DelegationTokenRecord(token_id=each, issue_timestamp=1_000 + later_ms) for each in (one, two)
+        ]
+        for offset, each in enumerate(tokens):
+            account.apply(each, offset)
+        asked = request_of(Operation("RenewDelegationToken", 2, {"hmac": "@hmac:1"}), account)
+        answer = m.CreateDelegationTokenResponse(token_id=two, hmac=hmac or asked.hmac)
+        records = normal.records(CREATE, [(0, each) for each in tokens], account)
+        return normal.answer(asked_for, answer, account), records
+
+    asked_for = Operation("CreateDelegationToken", 3, {})
+    (ours, records), (theirs, others) = told("x"), told("y", later_ms=3_000)
+    assert [*normal.differing(ours, theirs)] == [*normal.differing(records, others)] == []
+    assert [*normal.differing(ours, told("y", hmac=hmac_of("y1"))[0])] == ["hmac"]
+    late = told("y", later_ms=normal.TOLERANCE_MS)[1]
+    assert [*normal.differing(records, late)] == ["0.issue_timestamp", "1.issue_timestamp"]
+
+
+def test_a_time_is_not_nearly_never() -> None:
+    assert [*normal.differing({"max_timestamp_ms": -1}, {"max_timestamp_ms": 5})] == ["max_timestamp_ms"]
+    assert [*normal.differing({"throttle_time_ms": 0}, {"throttle_time_ms": 1})] == ["throttle_time_ms"]
+    assert [*normal.differing({"broker_epoch": 1}, {"broker_epoch": 2})] == ["broker_epoch"]
+
+
+def test_worlds_and_scenes_have_names_of_their_own() -> None:
+    scenes = [scene for world in WORLDS for scene in world.scenes]
+    assert len({each.name for each in WORLDS}) == len(WORLDS)
+    assert len({each.__name__ for each in scenes}) == len(scenes)
+    assert all(next(scene(Account())).api in HANDLERS for scene in scenes)
+
+
+def test_pairs_that_cannot_be_reached_and_those_that_are_not_are_in_the_list_once() -> None:
+    known = {(api, name) for api, codes in listed().items() for name in codes}
+    dead, left = (
+        {(api, name) for api, reasons in each().items() for name in reasons}
+        for each in (unreachable, unreached)
+    )
+    assert dead | left <= known
+    assert not dead & left
+    assert reachable() == known - dead
+    assert missing(()) == sorted(known - dead)
+
+
+def test_a_pair_that_is_reached_is_not_missing_and_one_that_cannot_be_is_told() -> None:
+    reached = [("DeleteTopics", ErrorCode.INVALID_REQUEST), ("DeleteTopics", ErrorCode.POLICY_VIOLATION)]
+    assert ("DeleteTopics", "INVALID_REQUEST") not in missing(reached)
+    assert ("DeleteTopics", "UNKNOWN_TOPIC_ID") in missing(reached)
+    assert impossible(reached) == [("DeleteTopics", "POLICY_VIOLATION")]
+    assert impossible(reached[:1]) == []
+
+
 def test_a_seed_repeats_and_draws_every_api() -> None:
     def drawn(seed: int) -> list[Operation]:
-        draw = Drawing(Random(seed), Account(), {**BROKER_REQUESTS, **ADMIN_REQUESTS})
+        draw = Drawing(Random(seed), Account(), ALL_REQUESTS)
         first = [draw.operation("BrokerRegistration", registration(draw, broker)) for broker in BROKERS]
         return [*first, *(draw.next() for _ in range(400))]
 
     assert drawn(1) == drawn(1) != drawn(2)
-    assert {each.api for each in drawn(1)} == {*BROKER_REQUESTS, *ADMIN_REQUESTS}
+    assert {each.api for each in drawn(1)} == {*ALL_REQUESTS}
 
 
 def test_only_the_differences_that_are_listed_are_intended() -> None:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from kraftd.protocol import messages as m
 from kraftd.records import messages as r
 from tests.conformance_kafka import images
-from tests.conformance_kafka.run import NEWEST, Bench, drawn
+from tests.conformance_kafka.run import Bench, drawn
+from tests.conformance_kafka.scenes import NEWEST
 from tests.conformance_kafka.sides import Appended, Pair
 from tests.interop.peer import RELEASE, kafka_of
 

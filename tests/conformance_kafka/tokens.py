@@ -3,17 +3,14 @@ written.
 
     python -m tests.conformance_kafka.tokens --seed 7 --ops 500 --level 30
 
-Apart from the other operations, since it takes what these do not need: clients who log in under many names or
-by a token, time that passes, and a Kafka that is waited for. Its controller learns of a token some
-milliseconds after it has answered; before the next operation it is asked until it knows.
+Beside what `token_requests` draws among all other operations: clients of other types and of odd names, those
+who logged in by a token, and who has a right to make tokens for others.
 
 Tokens are called by the order in which they were made. An HMAC has to be what the secret makes of the id.
 Times are equal if they are less than `TOLERANCE_MS` apart: both sides have one clock, and are asked one after
 the other.
 """
 
-import hashlib
-import hmac
 import sys
 import tempfile
 import time
@@ -32,14 +29,14 @@ from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.records import messages as r
 from tests import commands
-from tests.conformance_kafka.sides import SECRET, Pair, Side
+from tests.conformance_kafka.hmacs import hmac_of
+from tests.conformance_kafka.settling import wait_known
+from tests.conformance_kafka.sides import Pair, Side
 from tests.interop.peer import RELEASE, Kafka, NoKafkaError, find_kafka
 from tests.principals import encode_principal
 
 NO_KAFKA = 3
 TOLERANCE_MS = 4_000
-PATIENCE_S = 10.0
-STRANGER = Principal("User", "nobody-renews")
 NAMES = ("alice", "bob", "carol", "a:b", "é")
 LEVEL_WITHOUT_TOKENS = 13
 """The last `metadata.version` without them."""
@@ -84,14 +81,6 @@ class TokenSide:
         ]
         return answer, records
 
-    def wait_known(self, token_id: str, codes: frozenset[ErrorCode]) -> None:
-        """Wait until a stranger who wants to renew a token is told one of these; nothing comes of that."""
-        request = m.RenewDelegationTokenRequest(_hmac_of(token_id), -1)
-        deadline = time.monotonic() + PATIENCE_S
-        while self._told(Asked(STRANGER, True, 2, request)).error_code not in codes:
-            assert time.monotonic() < deadline, f"{self.side.name} never knows of {token_id}: {codes}"
-            time.sleep(0.005)
-
     def normal(self, value: Value, name: str = "") -> Value:
         """A value with what both sides call alike."""
         match value:
@@ -103,7 +92,7 @@ class TokenSide:
                 return f"token {self.ids.index(value)}"
             case bytes() if value:
                 return next(
-                    (f"HMAC {number}" for number, each in enumerate(self.ids) if value == _hmac_of(each)),
+                    (f"HMAC {number}" for number, each in enumerate(self.ids) if value == hmac_of(each)),
                     value,
                 )
         return value
@@ -111,7 +100,7 @@ class TokenSide:
     def _told(self, asked: Asked) -> Any:
         request = asked.request
         if asked.number >= 0:
-            request = msgspec.structs.replace(request, hmac=_hmac_of(self.ids[asked.number]))
+            request = msgspec.structs.replace(request, hmac=hmac_of(self.ids[asked.number]))
         if not asked.is_forwarded:
             return self.side.client.ask(request, asked.version)
         frame = b"".join(KAFKA.encode_request(asked.version, 1, "conformance", request))[4:]
@@ -222,18 +211,8 @@ class Comparison:
                 return f"{what} of {asked}\n  Kafka:  {kafka}\n  kraftd: {kraftd}"
         self.writes += bool(told[0][2])
         for side, _, found in told:
-            self._wait_known(side, found)
+            wait_known(side.side, [record for _, record in found])
         return ""
-
-    def _wait_known(self, side: TokenSide, found: Sequence[tuple[int, Any]]) -> None:
-        """Wait until the controller knows what it has written."""
-        for _, record in found:
-            if isinstance(record, r.RemoveDelegationTokenRecord):
-                side.wait_known(record.token_id, frozenset({ErrorCode.DELEGATION_TOKEN_NOT_FOUND}))
-            elif record.expiration_timestamp <= time.time() * 1_000:
-                side.wait_known(record.token_id, frozenset({ErrorCode.DELEGATION_TOKEN_EXPIRED}))
-            else:
-                side.wait_known(record.token_id, frozenset({ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH}))
 
 
 def compare(kafka: Kafka, folder: Path, seed: int, count: int, level: int) -> tuple[str, Comparison]:
@@ -247,10 +226,6 @@ def compare(kafka: Kafka, folder: Path, seed: int, count: int, level: int) -> tu
             if found:
                 return f"seed {seed}, operation {number}: {found}", comparison
         return "", comparison
-
-
-def _hmac_of(token_id: str) -> bytes:
-    return hmac.digest(SECRET.encode(), token_id.encode(), hashlib.sha512)
 
 
 def _is_alike(kafka: Value, kraftd: Value) -> bool:

@@ -81,8 +81,11 @@ class Client:
 
     codec: ClassVar[Codec] = MSGPACK
 
-    def __init__(self, port: int, *, host: str = "127.0.0.1", timeout_s: float = WAIT_S) -> None:
-        self.socket = socket.create_connection((host, port), timeout=timeout_s)
+    def __init__(
+        self, port: int, *, host: str = "127.0.0.1", source: str = "", timeout_s: float = WAIT_S
+    ) -> None:
+        """Connect to a node. `source` is the address to come from, empty for whatever the kernel chooses."""
+        self.socket = socket.create_connection((host, port), timeout_s, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._last_id = 0
         self._buffer = b""

@@ -7,6 +7,8 @@ Who may not delete a topic is told its name only if he named it, or may describe
 and may not be described comes back without a name. An unknown name is told to be unknown to none but those
 who might describe it.
 
+With `delete.topic.enable` off nobody deletes anything: the whole request is refused, before it is looked at.
+
 Follows: deleteTopics of Kafka's ControllerApis and ReplicationControlManager.
 Differs: outcomes come in the order of the request, and topics take from the client's quota in that order;
 Kafka shuffles the outcomes, lest their places tell which topics somebody may not see, and takes in the order
@@ -38,6 +40,9 @@ from kraftd.types import ZERO_UUID, Uuid, uuid_text
 _Named: TypeAlias = tuple[str | None, Uuid]
 """How a request names a topic: by its name and no id, or by None and its id."""
 
+_DISABLED: Final = "Not deleted: delete.topic.enable is false in the controllers' configuration."
+_DISABLED_SINCE: Final = 3
+"""The version since which a client knows that error."""
 _MAY_NOT: Final = "No ACL allows to delete it."
 _TOO_MANY_TOPICS: Final = f"Not appended: more than {OPERATION_RECORDS_MAX} topics in one request. Split it."
 
@@ -46,6 +51,8 @@ def delete_topics(
     context: Context, request: DeleteTopicsRequest
 ) -> tuple[list[RemoveTopicRecord], DeleteTopicsResponse]:
     """The records that a request leads to, and its response for when they are committed."""
+    if not context.settings.delete_topic:
+        return [], refuse(request, _disabled(context.version), _DISABLED)
     named = Counter(_named(request))
     outcomes = _outcomes(named)
     if len(named) > OPERATION_RECORDS_MAX or not outcomes.holds_all:
@@ -88,6 +95,10 @@ def refuse(request: DeleteTopicsRequest, error: ErrorCode, text: str) -> DeleteT
     return DeleteTopicsResponse(
         responses=tuple(_result(each, error, outcomes.text(text)) for each in list(named)[: outcomes.count])
     )
+
+
+def _disabled(version: int) -> ErrorCode:
+    return ErrorCode.TOPIC_DELETION_DISABLED if version >= _DISABLED_SINCE else ErrorCode.INVALID_REQUEST
 
 
 def _named(request: DeleteTopicsRequest) -> list[_Named]:

@@ -122,6 +122,38 @@ TOPICS = (
         ),
     ),
     of_topics(
+        "more-topics-than-an-operation-decides",
+        "Of more than 10,000 topics that shall get partitions each is told its own error.",
+        "test_adding_and_deleting.py::test_of_more_than_ten_thousand_topics_none_is_decided",
+        ("topics.adding:create_partitions", "if decided > OPERATION_RECORDS_MAX:", "if False:"),
+    ),
+    of_topics(
+        "deleted-whatever-the-file-says",
+        "Topics are deleted though delete.topic.enable is false.",
+        "test_adding_and_deleting.py::test_nothing_is_deleted_where_the_file_says_so",
+        ("topics.deleting:delete_topics", "if not context.settings.delete_topic:", "if False:"),
+    ),
+    mutant(
+        "delete-topic-enable-is-not-read",
+        "D-14",
+        "Whatever the file says of delete.topic.enable, topics can be deleted.",
+        "tests",
+        (
+            "kraftd.runtime.config:_read_settings",
+            'reader.parse("delete.topic.enable", parse_boolean, default=True)',
+            "True",
+        ),
+        where=(
+            "tests/unit/runtime/test_config.py::test_topics_can_be_deleted_unless_the_file_says_otherwise",
+        ),
+    ),
+    of_topics(
+        "an-error-that-old-clients-do-not-know",
+        "A client of an old version is told TOPIC_DELETION_DISABLED, which it cannot name.",
+        "test_adding_and_deleting.py::test_nothing_is_deleted_where_the_file_says_so",
+        ("topics.deleting:_disabled", "if version >= _DISABLED_SINCE else ErrorCode.INVALID_REQUEST", ""),
+    ),
+    of_topics(
         "gap-in-the-partitions",
         "Partitions that are placed by hand may leave out a number.",
         "test_creating_topics.py::test_what_cannot_be_is_refused",

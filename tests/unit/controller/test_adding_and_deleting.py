@@ -1,8 +1,12 @@
 """What CreatePartitions and DeleteTopics lead to, case by case."""
 
+from itertools import islice, product
+from string import ascii_letters
+
 import pytest
 from contexts import context_of
 
+from kraftd.controller.context import ControllerSettings
 from kraftd.controller.topics.adding import CREATE_PARTITIONS, create_partitions
 from kraftd.controller.topics.deleting import DELETE_TOPICS, delete_topics
 from kraftd.errors import ErrorCode
@@ -121,6 +125,18 @@ def test_ten_thousand_partitions_are_added_at_once_and_not_one_more():
     )
 
 
+def test_of_more_than_ten_thousand_topics_none_is_decided():
+    names = ["".join(each) for each in islice(product(ascii_letters, repeat=3), 10_001)]
+    most = [more(name, 3) for name in names[:-1]]
+    assert {*add(*most)[1].values()} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert {*add(*most, most[0])[1].values()} == {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_REQUEST,
+    }
+    _, outcomes = add(*most, more(names[-1], 3))
+    assert (len(outcomes), {*outcomes.values()}) == (10_001, {ErrorCode.POLICY_VIOLATION})
+
+
 def test_who_only_validates_adds_nothing():
     assert add(more("a", 3), validate_only=True) == ([], {"a": ErrorCode.NONE})
 
@@ -174,6 +190,22 @@ def test_no_more_topics_are_deleted_at_once_than_one_operation_has_records():
     records, outcomes = delete(names=tuple(f"t{number}" for number in range(10_001)))
     assert records == []
     assert set(outcomes.values()) == {ErrorCode.POLICY_VIOLATION}
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        (1, ErrorCode.INVALID_REQUEST),
+        (2, ErrorCode.INVALID_REQUEST),
+        (3, ErrorCode.TOPIC_DELETION_DISABLED),
+        (6, ErrorCode.TOPIC_DELETION_DISABLED),
+    ],
+)
+def test_nothing_is_deleted_where_the_file_says_so(version, error):
+    context = context_of(IMAGE, settings=ControllerSettings(delete_topic=False), version=version)
+    records, response = delete_topics(context, DeleteTopicsRequest(topic_names=("a", "nothing")))
+    assert records == []
+    assert [(each.name, each.error_code) for each in response.responses] == [("a", error), ("nothing", error)]
 
 
 def test_refusals_name_each_topic():

@@ -177,6 +177,7 @@ def test_retention_may_be_nothing_or_without_a_bound_as_in_kafka(value: int) -> 
         ("default.replication.factor", "32768", "not between 1 and 32767"),
         ("min.insync.replicas", "two", "not an integer"),
         ("unclean.leader.election.enable", "yes", "neither true nor false"),
+        ("delete.topic.enable", "0", "neither true nor false"),
         ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer", "is not org.apache.kafka"),
         ("super.users", "User:admin;alice", "super.users: 'alice' is not Type:name"),
         ("allow.everyone.if.no.acl.found", "on", "neither true nor false"),
@@ -263,6 +264,11 @@ def test_what_the_file_sets_of_a_brokers_keys_is_a_place_where_values_come_from(
     assert settings.unclean_leader_election is True
     assert settings.static_configs == MINIMAL | file | {"num.partitions": "7"}
     assert config.unknown_keys == ["my.own"]
+
+
+def test_topics_can_be_deleted_unless_the_file_says_otherwise() -> None:
+    assert parse_config(MINIMAL, {}).settings.delete_topic
+    assert not parse_config(MINIMAL | {"delete.topic.enable": "False"}, {}).settings.delete_topic
 
 
 def test_a_brokers_key_without_an_effect_on_a_controller_is_told() -> None:
