@@ -47,6 +47,7 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/quorum_controller.py": "is given its own registration",
     "kraftd/controller/sessions.py": "begins with the brokers of the image",
     "kraftd/metadata/image.py": "metadata.version decides how every part is written",
+    "kraftd/metadata/image_builder.py": "the same, of an image in the making",
     "kraftd/logtools/history.py": "tells why leaders changed, by what became of brokers",
     "kraftd/metadata/partition_states.py": "tells the state of a partition",
     "kraftd/runtime/controller_server.py": "is given its own registration",
