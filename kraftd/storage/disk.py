@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kraftd.errors import StorageError
+from kraftd.regular_file import NotAFileError
 from kraftd.storage.filesystem import Access, FileSystem
 
 _T = TypeVar("_T")
@@ -189,10 +190,15 @@ class Disk:
     def _read(self, operation: str, path: Path, call: Callable[[], _T]) -> _T:
         try:
             return call()
+        except NotAFileError as error:
+            raise StorageError(f"{path}: {error.strerror}") from error
         except OSError as error:
             raise StorageError(f"{path}: {operation} failed: {error.strerror or error}") from error
 
     def _fail(self, operation: str, path: Path, error: OSError) -> StorageFailure:
+        if isinstance(error, NotAFileError):
+            self.failure = StorageFailure(self.lost or f"{path}: {error.strerror}")
+            return self.failure
         return self._fail_with(f"{path}: {operation} failed: {error.strerror or error}")
 
     def _fail_short(self, path: Path, written: int, wanted: int) -> StorageFailure:
