@@ -26,6 +26,30 @@ FILES = (
         where=NO_FILE,
     ),
     mutant(
+        "any-size-is-believed",
+        "Disk.read_file",
+        "A hole of terabytes in the place of a small file takes all memory.",
+        "tests",
+        (
+            "kraftd.storage.disk:Disk.read_file",
+            "if excess := small_files.excess(path.name, size_bytes):",
+            "if excess := '':",
+        ),
+        where=NO_FILE,
+    ),
+    mutant(
+        "tools-believe-any-size",
+        "read_small",
+        "A tool takes all memory for a hole in the place of a small file.",
+        "tests",
+        (
+            "kraftd.logtools.small_reading:read_small",
+            "if excess := small_files.excess(path.name, size_bytes):",
+            "if excess := '':",
+        ),
+        where=NO_FILE,
+    ),
+    mutant(
         "files-are-not-counted",
         "D-38",
         "Connections take the files that the next segment of the log needs.",

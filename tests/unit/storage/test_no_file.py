@@ -1,4 +1,4 @@
-"""What has the name of a file and is none: one line, and nobody waits."""
+"""What has the name of a file and is none, or is larger than it can be: one line, and nobody waits."""
 
 import asyncio
 import os
@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from kraftd import regular_file
-from kraftd.errors import StorageError
+from kraftd.errors import KraftdError, MalformedError, StorageError
 from kraftd.logtools.batch_reader import open_file
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.logtools.node_files import describe
 from kraftd.logtools.small_reading import read_small
-from kraftd.records import names
+from kraftd.records import names, small_files
 from kraftd.runtime.log_export import _read_file
 from kraftd.storage import Access, Disk, OsFileSystem, StorageFailure
+from kraftd.storage.segment_index import SegmentIndex, index_paths, stale_index_files, write_sealed
 from tests.unit.runtime.test_imports import ROOT
 
 pytestmark = pytest.mark.timeout(20)
@@ -129,13 +130,46 @@ def test_those_who_look_at_a_directory_name_the_file(name: str, tmp_path: Path) 
     assert any(Path(name).name in line and "is a FIFO, not a file" in line for line in told), told
 
 
+# -- larger than it can be
+
+
+@pytest.mark.parametrize("name", [*small_files.BYTES_MAX, f"{0:020d}-{0:010d}.checkpoint"])
+def test_a_small_file_that_claims_terabytes_is_not_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.truncate(1 << 43)
+    disk = Disk(OsFileSystem())
+    for read, error in ((disk.read_file, StorageError), (read_small, MalformedError)):
+        with pytest.raises(
+            error, match="has 8,796,093,022,208 bytes, and no such file has more than"
+        ) as told:
+            read(path)
+        assert name in str(told.value)
+        assert "\n" not in str(told.value)
+
+
+def test_a_file_of_its_largest_size_is_read(tmp_path: Path) -> None:
+    path = tmp_path / names.SIDECAR
+    largest = small_files.BYTES_MAX[names.SIDECAR]
+    path.write_bytes(bytes(largest))
+    assert len(Disk(OsFileSystem()).read_file(path) or b"") == len(read_small(path)) == largest
+    path.write_bytes(bytes(largest + 1))
+    with pytest.raises(KraftdError):
+        read_small(path)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "hole"])
 @pytest.mark.parametrize("command", [("info",), ("log", "verify"), ("log", "state")])
-def test_a_command_ends_with_a_line(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_command_ends_with_a_line(command: tuple[str, ...], kind: str, tmp_path: Path) -> None:
     path = tmp_path / names.LOG_DIRECTORY / names.EPOCH_CHECKPOINT
     path.parent.mkdir()
     (tmp_path / names.META_PROPERTIES).write_text("version=1\ncluster.id=c\nnode.id=1\n")
     (path.parent / names.segment_name(0)).touch()
-    os.mkfifo(path)
+    if kind == "fifo":
+        os.mkfifo(path)
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 43)
     done = subprocess.run(
         [sys.executable, "-m", "kraftd.cli", *command, str(tmp_path)],
         cwd=ROOT,
@@ -149,3 +183,18 @@ def test_a_command_ends_with_a_line(command: tuple[str, ...], tmp_path: Path) ->
     assert (names.EPOCH_CHECKPOINT in done.stdout) is (command != ("log", "state"))
     assert "Traceback" not in done.stderr + done.stdout
     assert "MemoryError" not in done.stderr + done.stdout
+
+
+def test_an_index_of_any_size_is_made_anew(tmp_path: Path) -> None:
+    """Nothing in it is needed, so its size is no reason to stop."""
+    log_path = tmp_path / names.segment_name(0)
+    disk, index = Disk(OsFileSystem()), SegmentIndex()
+    for path in index_paths(log_path):
+        with path.open("wb") as file:
+            file.truncate(1 << 43)
+    write_sealed(disk, log_path, index)
+    assert [path.read_bytes() for path in index_paths(log_path)] == [
+        index.encode_offsets(),
+        index.encode_times(),
+    ]
+    assert stale_index_files(disk, log_path, index) == []
