@@ -19,7 +19,14 @@ from kraftd.errors import KraftdError, MalformedError
 from kraftd.logtools.manifest import MANIFEST, Manifest, decode_manifest
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.small_reading import read_small
-from kraftd.records import epoch_checkpoint, meta_properties, names, partition_metadata, quorum_state
+from kraftd.records import (
+    epoch_checkpoint,
+    meta_properties,
+    names,
+    partition_metadata,
+    quorum_state,
+    small_files,
+)
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.regular_file import kind_of
 from kraftd.types import (
@@ -204,7 +211,9 @@ def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[Log
             continue
         yield LogFile(path, kind, offset, epoch, path.stat().st_size)
     bootstrap = home / names.BOOTSTRAP_CHECKPOINT
-    if bootstrap.is_file():
+    if bootstrap.is_file() and (excess := small_files.excess(bootstrap.name, bootstrap.stat().st_size)):
+        reader.add(ProblemKind.DAMAGED, bootstrap, excess)
+    elif bootstrap.is_file():
         yield LogFile(bootstrap, FileKind.BOOTSTRAP, 0, 0, bootstrap.stat().st_size)
     elif kind_of(bootstrap):
         reader.add(ProblemKind.INCOMPLETE, bootstrap, _no_file(bootstrap))

@@ -198,3 +198,14 @@ def test_an_index_of_any_size_is_made_anew(tmp_path: Path) -> None:
         index.encode_times(),
     ]
     assert stale_index_files(disk, log_path, index) == []
+
+
+def test_the_log_tools_read_no_bootstrap_checkpoint_of_terabytes(tmp_path: Path) -> None:
+    (tmp_path / names.LOG_DIRECTORY).mkdir()
+    with (tmp_path / names.BOOTSTRAP_CHECKPOINT).open("wb") as file:
+        file.truncate(1 << 43)
+    found = describe(tmp_path / names.LOG_DIRECTORY)
+    assert [file.path.name for file in found.files] == []
+    assert [problem.file for problem in found.problems if "no such file has more" in problem.text] == [
+        names.BOOTSTRAP_CHECKPOINT
+    ]
