@@ -22,6 +22,7 @@ knows nothing of controller and metadata); import-linter and `tests/test_project
                 known of a kind of entity is one module in `metadata/parts`
     protocol    RPC messages, msgpack and Kafka's wire     records    batches, control and metadata records
     serde       single values to bytes and back: Kafka's encoding, varints, bounded msgpack types
+    interrupts  Ctrl-C while a program is imported         regular_file  opens files, and no FIFO or device
     errors      what can go wrong, by who has to act       types      ids, positions, elections
 
 Where things happen:

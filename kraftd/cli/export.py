@@ -51,6 +51,7 @@ from kraftd.protocol.messages import (
 from kraftd.records import epoch_checkpoint, names
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.records.names import ExportKind
+from kraftd.regular_file import open_to_read
 from kraftd.types import Election, EpochEntry, Offset, uuid_text
 
 app = typer.Typer()
@@ -202,7 +203,7 @@ class DirectorySource:
     def read(self, name: str, position: int, max_bytes: int) -> bytes:
         """Bytes of a file of the directory."""
         try:
-            with (self._path / name).open("rb") as file:
+            with open_to_read(self._path / name) as file:
                 file.seek(position)
                 return file.read(max_bytes)
         except FileNotFoundError as error:
@@ -374,7 +375,9 @@ def _check_unchanged(source: Source, partial: Path, copied: Examined) -> None:
     """
     name = f"{names.LOG_DIRECTORY}/{names.EPOCH_CHECKPOINT}"
     if (partial / name).exists():
-        before, now = _epochs((partial / name).read_bytes()), _epochs(source.read(name, 0, CHUNK_BYTES))
+        with open_to_read(partial / name) as file:
+            before = _epochs(file.read(CHUNK_BYTES))
+        now = _epochs(source.read(name, 0, CHUNK_BYTES))
         if (
             before[:-1] != now[: max(len(before) - 1, 0)]
         ):  # an epoch without records gives way to the next one
@@ -383,7 +386,7 @@ def _check_unchanged(source: Source, partial: Path, copied: Examined) -> None:
         return
     path, position, size = copied.last_batch
     name = str(path.relative_to(partial))
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         file.seek(position)
         ours = file.read(size)
     theirs = b"".join(_read_whole(source, name, position, size))
@@ -437,7 +440,7 @@ def _manifest(
 
 def _checksum(path: Path) -> int:
     checksum = 0
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         while data := file.read(CHUNK_BYTES):
             checksum = crc32c(data, checksum)
     return checksum

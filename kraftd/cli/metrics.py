@@ -21,6 +21,7 @@ import typer
 from kraftd.cli.failures import CommandError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, columns, emit
+from kraftd.regular_file import open_to_read
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -76,7 +77,7 @@ class Tail:
             CommandError: The file cannot be read.
         """
         try:
-            with self.path.open("rb") as file:
+            with open_to_read(self.path) as file:
                 stat = self.path.stat()
                 size = file.seek(0, 2)
                 if self._position < 0:

@@ -2,7 +2,8 @@
 
 Pure questions over directories of files, ours and Apache Kafka's:
 
-* `finding` finds them, `node_files` says what a node's small files say; `manifest` is an export's.
+* `finding` finds them, `node_files` says what a node's small files say (`small_reading` reads one);
+  `manifest` is an export's.
 * `batch_reader` reads one file on behind any damage (`torn`: what was being written), `snapshot_reader` a
   snapshot, `node_log` all segments as one log, of which `continuity` says whether it goes on.
 * `state` makes the image at a point (`points`), `history` follows one entity, `tree` shows it all as folders

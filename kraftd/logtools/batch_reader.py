@@ -27,6 +27,7 @@ from kraftd.records import names
 from kraftd.records.batch import BatchView
 from kraftd.records.batch_header import BATCH_BYTES_MAX, HEADER_BYTES, LENGTH_AT, OVERHEAD_BYTES, layout
 from kraftd.records.batch_search import plausible_headers
+from kraftd.regular_file import open_to_read
 from kraftd.types import Epoch, Offset
 
 _PLACE = layout("base_offset", "length", "last_offset_delta")
@@ -246,7 +247,7 @@ def open_file(path: Path) -> Iterator[IO[bytes]]:
         UnanswerableError: It cannot be opened or read.
     """
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             yield file
     except FileNotFoundError:
         raise no_such_path(path) from None

@@ -16,6 +16,7 @@ from kraftd.errors import MalformedError
 from kraftd.logtools.errors import UnanswerableError, no_such_path
 from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles, describe, kind_of_name, problem_of_name
 from kraftd.logtools.problem import Problem, ProblemKind
+from kraftd.logtools.small_reading import read_small
 from kraftd.records import names, partition_metadata
 from kraftd.types import METADATA_TOPIC_ID
 
@@ -179,7 +180,7 @@ def _refuse_other_topic(path: Path) -> None:
 def _is_of_another_topic(path: Path) -> bool:
     """Whether a directory holds the records of a topic: its id says so, in a file that Kafka puts there."""
     try:
-        topic_id = partition_metadata.decode((path / names.PARTITION_METADATA).read_bytes())
+        topic_id = partition_metadata.decode(read_small(path / names.PARTITION_METADATA))
     except (OSError, MalformedError):
         return False
     return topic_id != METADATA_TOPIC_ID

@@ -104,6 +104,8 @@ class _Inspector:
                 self._problems.append(f"{self._path}: holds no {names.META_PROPERTIES}: {advice}")
                 return
             self._found.update(formatted=True, properties=meta_properties.decode(data))
+        except StorageError as error:
+            self._problems.append(str(error))
         except KraftdError as error:
             self._problems.append(f"{file}: {error}")
 

@@ -7,6 +7,7 @@ import msgspec
 
 from kraftd.errors import MalformedError
 from kraftd.logtools.problem import Problem, ProblemKind
+from kraftd.regular_file import open_to_read
 from kraftd.types import Epoch, NodeId, Offset
 
 MANIFEST = "manifest.json"
@@ -77,7 +78,7 @@ def manifest_problems(home: Path, manifest: Manifest) -> list[Problem]:
 
 def _checksum(path: Path) -> int:
     total = 0
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             total = crc32c.crc32c(chunk, total)
     return total

@@ -18,8 +18,17 @@ import msgspec
 from kraftd.errors import KraftdError, MalformedError
 from kraftd.logtools.manifest import MANIFEST, Manifest, decode_manifest
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
-from kraftd.records import epoch_checkpoint, meta_properties, names, partition_metadata, quorum_state
+from kraftd.logtools.small_reading import read_small
+from kraftd.records import (
+    epoch_checkpoint,
+    meta_properties,
+    names,
+    partition_metadata,
+    quorum_state,
+    small_files,
+)
 from kraftd.records.meta_properties import MetaProperties
+from kraftd.regular_file import kind_of
 from kraftd.types import (
     NO_NODE,
     ZERO_UUID,
@@ -172,7 +181,7 @@ class _SmallFiles:
     ) -> Parsed | None:
         """Decode a file, or note why that cannot be done."""
         try:
-            return decode(path.read_bytes())
+            return decode(read_small(path))
         except FileNotFoundError:
             if not is_optional:
                 self.add(ProblemKind.NOTE, path, "missing")
@@ -198,12 +207,21 @@ def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[Log
         if kind is None:
             continue
         if not path.is_file() or not os.access(path, os.R_OK):
-            reader.add(ProblemKind.INCOMPLETE, path, "cannot be read")
+            reader.add(ProblemKind.INCOMPLETE, path, _no_file(path))
             continue
         yield LogFile(path, kind, offset, epoch, path.stat().st_size)
     bootstrap = home / names.BOOTSTRAP_CHECKPOINT
-    if bootstrap.is_file():
+    if bootstrap.is_file() and (excess := small_files.excess(bootstrap.name, bootstrap.stat().st_size)):
+        reader.add(ProblemKind.DAMAGED, bootstrap, excess)
+    elif bootstrap.is_file():
         yield LogFile(bootstrap, FileKind.BOOTSTRAP, 0, 0, bootstrap.stat().st_size)
+    elif kind_of(bootstrap):
+        reader.add(ProblemKind.INCOMPLETE, bootstrap, _no_file(bootstrap))
+
+
+def _no_file(path: Path) -> str:
+    what = kind_of(path)
+    return f"is {what}, not a file" if what else "cannot be read"
 
 
 def _lacking(files: Sequence[LogFile]) -> str:

@@ -14,5 +14,6 @@ imports from its own line and from those below it:
     quorum_state  epoch_checkpoint      files around the log: the election; where epochs begin
     meta_properties                     the ids of node, cluster and directory
     partition_metadata                  the id of the topic
+    small_files                         how large a file may be that is read as a whole
     index  names                        entries of a segment's index; what the files are called
 """

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import aiofiles
 
+from kraftd import regular_file
 from kraftd.errors import ErrorCode, StorageError
 from kraftd.net.server import InboundConnection
 from kraftd.protocol.brief import brief
@@ -297,11 +298,11 @@ def _size_of(disk: Disk, path: Path) -> int:
 async def _read_file(path: Path, start: int, end: int) -> bytes:
     """Read a file that may have left the log: then it is there under its name of a retired file."""
     try:
-        async with aiofiles.open(path, "rb") as file:
+        async with aiofiles.open(path, "rb", opener=regular_file.opener) as file:
             await file.seek(start)
             return await file.read(end - start)
     except FileNotFoundError:
-        async with aiofiles.open(deleted(path), "rb") as file:
+        async with aiofiles.open(deleted(path), "rb", opener=regular_file.opener) as file:
             await file.seek(start)
             return await file.read(end - start)
 

@@ -1,7 +1,7 @@
 """The console script `kraftd`: reads the configuration, opens the directory, runs the node.
 
 `kraftd start CONFIG.properties`. Exit codes: 0 stopped as asked, 1 cannot start or had to end, 64 wrong
-usage, 128 + n stopped at once by a second signal n.
+usage, 128 + n stopped at once by signal n: the second one, or Ctrl-C before it listens.
 
 *Fatal errors* (D-17). An exception in a callback of the loop, in a timer, in a task or in a thread reaches
 `FatalErrorHandler.abort`: it logs one line with the traceback and ends the process before any other callback
@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import os
 import resource
+import signal
 import sys
 import threading
 import traceback
@@ -63,6 +64,9 @@ def start(config: Config, logger: Logger) -> int:
     except (KraftdError, OSError) as error:
         logger.critical("fatal", reason=str(error))
         return EXIT_FAILED
+    except KeyboardInterrupt:  # before the daemon listens to signals: it had not answered anybody
+        logger.warning("stopped_at_once", signal=signal.SIGINT.name)
+        return 128 + signal.SIGINT
     except BaseExceptionGroup as group:
         fatal.abort("a task failed", _first(group))
     except BaseException as error:  # noqa: BLE001 - the process must not end without a line in the log

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from kraftd.errors import StorageError
+from kraftd.records import small_files
+from kraftd.regular_file import NotAFileError
 from kraftd.storage.filesystem import Access, FileSystem
 
 _T = TypeVar("_T")
@@ -149,12 +151,15 @@ class Disk:
         )
 
     def read_file(self, path: Path) -> bytes | None:
-        """Return the content of a small file; None if there is none."""
+        """Return the content of a small file; None if there is none, an error if it is not small."""
         if not self.fs.exists(path):
             return None
         handle = self.open(path, Access.READ)
         try:
-            return self.read(handle, self.size(handle, path), 0, path)
+            size_bytes = self.size(handle, path)
+            if excess := small_files.excess(path.name, size_bytes):
+                raise StorageError(f"{path}: {excess}")
+            return self.read(handle, size_bytes, 0, path)
         finally:
             self.fs.close(handle)
 
@@ -189,10 +194,15 @@ class Disk:
     def _read(self, operation: str, path: Path, call: Callable[[], _T]) -> _T:
         try:
             return call()
+        except NotAFileError as error:
+            raise StorageError(f"{path}: {error.strerror}") from error
         except OSError as error:
             raise StorageError(f"{path}: {operation} failed: {error.strerror or error}") from error
 
     def _fail(self, operation: str, path: Path, error: OSError) -> StorageFailure:
+        if isinstance(error, NotAFileError):
+            self.failure = StorageFailure(self.lost or f"{path}: {error.strerror}")
+            return self.failure
         return self._fail_with(f"{path}: {operation} failed: {error.strerror or error}")
 
     def _fail_short(self, path: Path, written: int, wanted: int) -> StorageFailure:

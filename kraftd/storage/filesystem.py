@@ -21,6 +21,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from kraftd import regular_file
+
 
 class Access(Enum):
     """The way in which a file is opened."""
@@ -36,7 +38,7 @@ class FileSystem(Protocol):
     """The operations of a disk. Every method may raise `OSError`."""
 
     def open(self, path: Path, access: Access, /) -> int:
-        """Open a file and return its handle."""
+        """Open a regular file and return its handle; a directory is EISDIR, anything else is refused."""
 
     def close(self, handle: int, /) -> None:
         """Close a handle. Nothing becomes durable by that."""
@@ -115,8 +117,8 @@ class OsFileSystem:
     ftruncate = staticmethod(os.ftruncate)
 
     def open(self, path: Path, access: Access) -> int:
-        """Open with `O_CLOEXEC`; new files are readable by all."""
-        return os.open(path, access.value | os.O_CLOEXEC, 0o644)
+        """Open with `O_CLOEXEC`; new files are readable by all. Never waits for the other end of a FIFO."""
+        return regular_file.open_handle(path, access.value)
 
     def size(self, handle: int) -> int:
         """Ask the file itself."""

@@ -186,7 +186,17 @@ def write_sealed(disk: Disk, log_path: Path, index: SegmentIndex) -> None:
 def stale_index_files(disk: Disk, log_path: Path, index: SegmentIndex) -> list[tuple[Path, bytes]]:
     """Return the index files of a sealed segment that do not hold these entries, with what they should."""
     wanted = zip(index_paths(log_path), (index.encode_offsets(), index.encode_times()), strict=True)
-    return [(path, data) for path, data in wanted if disk.read_file(path) != data]
+    return [(path, data) for path, data in wanted if not _holds(disk, path, data)]
+
+
+def _holds(disk: Disk, path: Path, data: bytes) -> bool:
+    if not disk.fs.exists(path):
+        return False
+    handle = disk.open(path, Access.READ)
+    try:
+        return disk.size(handle, path) == len(data) and disk.read(handle, len(data), 0, path) == data
+    finally:
+        disk.close(handle)
 
 
 def write_index_files(disk: Disk, files: Iterable[tuple[Path, bytes]]) -> None:

@@ -448,7 +448,7 @@ class SimFileSystem:
         if node is None and access not in _CREATING:
             self._ask("open", path)
             raise _error(errno.ENOENT, path)
-        if isinstance(node, Directory) and access is not Access.READ:
+        if isinstance(node, Directory):
             raise _error(errno.EISDIR, path)
         emptied = access is Access.CREATE_EMPTY and isinstance(node, File) and node.live.size_bytes > 0
         self._ask("create" if node is None or emptied else "open", path)

@@ -33,6 +33,7 @@ from kraftd.records.batch_header import (
     layout,
 )
 from kraftd.records.batch_search import plausible_headers
+from kraftd.regular_file import open_to_read
 
 Bytes: TypeAlias = bytes | memoryview | mmap.mmap
 Headers: TypeAlias = npt.NDArray[np.void]
@@ -70,7 +71,7 @@ _LENGTH = layout("length")
 @contextmanager
 def mapped(path: str | Path) -> Iterator[Bytes]:
     """Map a file for reading; an empty file cannot be mapped and is an empty value."""
-    with Path(path).open("rb") as file:
+    with open_to_read(Path(path)) as file:
         if Path(path).stat().st_size == 0:
             yield b""
             return

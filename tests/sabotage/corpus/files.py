@@ -6,7 +6,49 @@ PAGES = ("tests/unit/runtime/test_http_server.py",)
 PRESENCE = ("tests/unit/storage/test_presence.py",)
 GUARD = ("tests/unit/runtime/test_guard.py",)
 
+NO_FILE = ("tests/unit/storage/test_no_file.py",)
+
 FILES = (
+    mutant(
+        "no-file-is-opened",
+        "open(2)",
+        "A character device in the place of a file is read as if it were one.",
+        "tests",
+        ("kraftd.regular_file:open_handle", "if stat.S_ISREG(found):", "if not stat.S_ISDIR(found):"),
+        where=NO_FILE,
+    ),
+    mutant(
+        "reading-a-fifo-waits",
+        "open(2)",
+        "Who opens a FIFO in the place of a file waits for somebody at its other end.",
+        "tests",
+        ("kraftd.regular_file:open_handle", "| os.O_NONBLOCK", ""),
+        where=NO_FILE,
+    ),
+    mutant(
+        "any-size-is-believed",
+        "Disk.read_file",
+        "A hole of terabytes in the place of a small file takes all memory.",
+        "tests",
+        (
+            "kraftd.storage.disk:Disk.read_file",
+            "if excess := small_files.excess(path.name, size_bytes):",
+            "if excess := '':",
+        ),
+        where=NO_FILE,
+    ),
+    mutant(
+        "tools-believe-any-size",
+        "read_small",
+        "A tool takes all memory for a hole in the place of a small file.",
+        "tests",
+        (
+            "kraftd.logtools.small_reading:read_small",
+            "if excess := small_files.excess(path.name, size_bytes):",
+            "if excess := '':",
+        ),
+        where=NO_FILE,
+    ),
     mutant(
         "files-are-not-counted",
         "D-38",

@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_read_ends_the_export(
     def bad_sector(*_: object) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(Path, "open", bad_sector)
+    monkeypatch.setattr("kraftd.cli.export.open_to_read", bad_sector)
     outcome = kraftctl("export", node, tmp_path / "out")
     monkeypatch.undo()
     assert outcome.code == 1
