@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
-from beside import environment, unpacked
 from big_snapshot import BROKERS, END, TIMESTAMP_MS, write_snapshot
+from contenders import environment, unpacked
 from memory import memory_mb
 from peers import kafka_shell
 from peers.cluster import NotThereError

@@ -14,6 +14,7 @@ from tests.sabotage.corpus.elections import ELECTIONS
 from tests.sabotage.corpus.features import FEATURE_LEVELS
 from tests.sabotage.corpus.files import FILES
 from tests.sabotage.corpus.fold import FOLD
+from tests.sabotage.corpus.fold_by_columns import FOLD_BY_COLUMNS
 from tests.sabotage.corpus.groups import GROUPS
 from tests.sabotage.corpus.independent import INDEPENDENT
 from tests.sabotage.corpus.kafka_wire import KAFKA_WIRE
@@ -53,6 +54,7 @@ MUTANTS = (
     *PROCESSES,
     *FILES,
     *FOLD,
+    *FOLD_BY_COLUMNS,
     *OVERLOOKED,
     *INDEPENDENT,
     *SECOND_READING,

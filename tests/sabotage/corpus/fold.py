@@ -4,7 +4,6 @@ Every one of them is caught by a unit test, and by Kafka's own classes where the
 (`tests/interop/test_fold_mutants.py` runs them all against what Kafka made of the same records).
 """
 
-from tests.sabotage.corpus.fold_by_columns import FOLD_BY_COLUMNS
 from tests.sabotage.corpus.fold_of_topics import FOLD_OF_TOPICS, of_fold
 
 FOLD = (
@@ -157,7 +156,6 @@ FOLD = (
         ("parts.controllers:ControllerRegistration.of", "record.zk_migration_ready", "False"),
     ),
     *FOLD_OF_TOPICS,
-    *FOLD_BY_COLUMNS,
     # --- configs and clients ---
     of_fold(
         "null-is-a-value",

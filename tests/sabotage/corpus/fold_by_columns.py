@@ -1,4 +1,4 @@
-"""Bugs of reading a snapshot a batch at once (see `fold`)."""
+"""Bugs of reading a snapshot a batch at once (see `fold`), which no log of changes reaches, Kafka's included."""
 
 from tests.sabotage.corpus.fold_of_topics import of_fold
 from tests.sabotage.mutant import mutant
