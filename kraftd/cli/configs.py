@@ -96,6 +96,10 @@ BrokerOption: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+ListedBrokerOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--broker", min=0, max=NODE_ID_MAX, metavar="ID", help="Only this broker's."),
+]
 ForceOption: TypeAlias = Annotated[
     bool, typer.Option("--force", help="Take names that Kafka 4.3 does not define.")
 ]
@@ -174,7 +178,7 @@ def get_configs(
 @app.command("list")
 def list_configs(
     context: typer.Context,
-    broker: BrokerOption = None,
+    broker: ListedBrokerOption = None,
     show_secrets: SecretsOption = False,
     timeout_ms: TimeoutOption = 10_000,
     output: OutputOption = None,
@@ -183,7 +187,9 @@ def list_configs(
     """List every config that is set: the cluster's and every broker's, or one broker's."""
     wanted = None if broker is None else resource_name(broker)
     rows = list_all(bootstrap_of(context, bootstrap), timeout_ms, wanted)
-    emit([_shown(row, show_secrets) for row in rows], output_of(context, output), configs_table)
+    shown = [_shown(row, show_secrets) for row in rows]
+    of_whom = "" if wanted is None else f" for {entity_text(wanted)}"
+    emit(shown, output_of(context, output), configs_table, nothing=f"no config is set{of_whom}")
 
 
 def change(

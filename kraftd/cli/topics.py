@@ -223,7 +223,10 @@ def deletions_command(
 ) -> None:
     """Show where data of deleted topics and of replicas that were moved away still is, and why."""
     data = list_deletions(bootstrap_of(context, bootstrap), timeout_ms, is_all=is_all)
-    emit(data, output_of(context, output), deletions_table)
+    none = "no replica that was taken away is known" + (
+        "" if is_all else "; --all shows those whose data is gone"
+    )
+    emit(data, output_of(context, output), deletions_table, nothing=none)
 
 
 def deletions_table(data: Mapping[str, Any]) -> str:

@@ -428,7 +428,12 @@ def test_a_broker_of_kafka_is_told_from_a_controller(kraftctl: Kraftctl) -> None
 
 def test_that_there_is_no_topic_is_said_beside_the_table(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     quorum.nodes[2].responses[m.ListTopicsRequest] = lambda _: m.ListTopicsResponse()
+    quorum.nodes[2].responses[m.ListDeletionsRequest] = lambda _: m.ListDeletionsResponse()
     assert topics(kraftctl, quorum, "list") == (0, "", "kraftctl: there is no topic\n")
+    none = "kraftctl: no replica that was taken away is known"
+    more = f"{none}; --all shows those whose data is gone\n"
+    assert topics(kraftctl, quorum, "deletions") == (0, "", more)
+    assert topics(kraftctl, quorum, "deletions", "--all") == (0, "", f"{none}\n")
     assert topics(kraftctl, quorum, "list", "-o", "json") == (0, "[]\n", "")
 
 
