@@ -4,11 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from kraftd.metadata.image import EMPTY, to_records
-from kraftd.metadata.image_builder import apply, apply_all, is_applied
+from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all, is_applied
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.parts.topics.partitions import MIGRATING
+from kraftd.records.frame import encode_record
 from kraftd.records.messages import (
     ClearElrRecord,
     ConfigRecord,
@@ -214,6 +215,22 @@ def test_tags_of_a_partition_stay_and_those_of_a_change_make_the_image_partial()
     assert not is_applied(later)
     assert after(later).is_partial
     assert after(later)[TOPICS].partition(A, 0).isr == (2,)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("tag", [1, 2])
+@pytest.mark.parametrize("data", [b"\x02\x00\x00\x00\x02", b"x"])
+def test_a_tag_that_a_version_does_not_know_is_not_what_a_newer_one_means_by_it(version, tag, data):
+    directories = (DIR1, DIR2, DIR3) if version else ()
+    old = replace(PARTITION, eligible_leader_replicas=None, last_known_elr=None, directories=directories)
+    tagged = replace(old, unknown_tags=((tag, data), (7, b"kept")))
+    builder = ImageBuilder(IMAGE)
+    builder.apply_values([encode_record(tagged, version)], 0)
+    image = builder.image()
+    plain = after(replace(old, unknown_tags=((7, b"kept"),)))
+    assert (image.hash(), list(to_records(image))) == (plain.hash(), list(to_records(plain)))
+    assert image[TOPICS].partition(A, 0).eligible_leader_replicas is None
+    assert list(apply(image, RemoveTopicRecord(A), 1)[TOPICS].partitions_on(2)) == []
 
 
 def test_images_share_the_topics_that_did_not_change():

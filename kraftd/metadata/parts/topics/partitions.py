@@ -32,6 +32,9 @@ _RECOVERY_STATES: Final = (0, 1)
 
 _About: TypeAlias = PartitionRecord | PartitionChangeRecord
 
+_TAGS_OF_PACKED: Final = frozenset((1, 2))
+"""The tags that `PACKED_VERSION` knows and older versions do not. In those Kafka's image drops them."""
+
 PACKED_VERSION: Final = 2
 """Of the record. Hashes are taken of it, so it never changes, whatever newer versions come."""
 
@@ -43,6 +46,10 @@ def made(record: PartitionRecord, offset: Offset) -> PartitionRecord:
         ImpossibleRecordError: It contradicts itself.
     """
     _check_recovery(record, _RECOVERY_STATES, offset)
+    if record.unknown_tags:
+        # Node 1 reads version 1 with a tag 1, which has no meaning there. Packed, that would be the ELR.
+        kept = tuple((tag, data) for tag, data in record.unknown_tags if tag not in _TAGS_OF_PACKED)
+        record = msgspec.structs.replace(record, unknown_tags=kept)
     directories = record.directories or (MIGRATING,) * len(record.replicas)
     _check_directories(record, directories, record.replicas, offset)
     if (
