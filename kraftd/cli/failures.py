@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import ClassVar
 
 from kraftd.errors import KraftdError
+from kraftd.interrupts import EXIT_INTERRUPTED
 
 
 class ExitCode(IntEnum):
@@ -19,7 +20,7 @@ class ExitCode(IntEnum):
     REFUSED = 4
     UNHEALTHY = 5
     USAGE = 64
-    INTERRUPTED = 130
+    INTERRUPTED = EXIT_INTERRUPTED
     BROKEN_PIPE = 141
 
 

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import uvloop
 
 from kraftd.errors import ConfigError, KraftdError
+from kraftd.interrupts import EXIT_INTERRUPTED
 from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.runtime.config import Config, load_config
 from kraftd.runtime.daemon import serve
@@ -66,7 +67,7 @@ def start(config: Config, logger: Logger) -> int:
         return EXIT_FAILED
     except KeyboardInterrupt:  # before the daemon listens to signals: it had not answered anybody
         logger.warning("stopped_at_once", signal=signal.SIGINT.name)
-        return 128 + signal.SIGINT
+        return EXIT_INTERRUPTED
     except BaseExceptionGroup as group:
         fatal.abort("a task failed", _first(group))
     except BaseException as error:  # noqa: BLE001 - the process must not end without a line in the log
