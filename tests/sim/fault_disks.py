@@ -249,9 +249,11 @@ class FailedRead(FailingCall):
 
 def _reads_safely(world: "World", node: "SimNode", path: Path) -> bool:
     """Whether a promise may look forgotten on this disk: a start believes what it reads."""
-    # A log that begins above 0 is nothing without its snapshot.
-    is_beginning = node.start_offset > 0 and path.suffix == ".checkpoint"
-    if path not in (ELECTION, SIDECAR) and path.suffix != ".log" and not is_beginning:
+    # A log that begins above 0 is nothing without its snapshot, and neither is a damaged segment below one.
+    is_needed = path.suffix == ".checkpoint" and (
+        node.start_offset > 0 or world.snapshots.stand_for_damage(node)
+    )
+    if path not in (ELECTION, SIDECAR) and path.suffix != ".log" and not is_needed:
         return True
     return _is_doubtful(world, node)
 

@@ -51,7 +51,7 @@ class SnapshotDamage(Fault):
         node = any_of(world, lambda node: node.directory is not None and may_go_down(world, node))
         if node is None or node.directory is None or node.id in world.fault_budget.wounds:
             return False
-        if _needs_its_snapshots(world, node):
+        if world.snapshots.stand_for_damage(node):
             return False
         infos, hurt = node.directory.snapshots.infos, world.snapshots.hurt
         sound = [info.id for info in infos if (node.id, names.snapshot_name(info.id)) not in hurt]
@@ -130,12 +130,6 @@ class PartLeftOver(SnapshotDamage):
                 node.fs.pwrite(handle, data[:keep], 0)
                 node.fs.close(handle)
             node.fs.sync_everything()
-
-
-def _needs_its_snapshots(world: "World", node: "SimNode") -> bool:
-    """Whether a segment is damaged that one of them stands for."""
-    hurt = (name for node_id, name in world.snapshots.hurt if node_id == node.id)
-    return any(name.endswith(names.LOG) and node.fs.exists(LOG_PATH / name) for name in hurt)
 
 
 class CoveredSegmentDamage(Fault):
@@ -230,19 +224,20 @@ class LeaderChangesDuringDownload(DuringDownload):
 
 
 class SlowSnapshotLink(DuringDownload):
-    """Messages take longer than the fetch timeout for a while."""
+    """What the replica sends and is sent takes longer than the fetch timeout for a while."""
 
     name = "slow link during a download"
 
     def meet(self, world: "World", node: "SimNode") -> None:
-        base_us = world.network.base_us
         slow_us = node.timing.fetch_timeout_ms * MS
-        world.network.base_us = (slow_us, slow_us + 500 * MS)
 
-        def recover() -> None:
-            world.network.base_us = base_us
+        def clog(extra_us: int) -> None:
+            for other in world.node_ids:
+                if other != node.id:
+                    world.network.clog(node.id, other, extra_us)
 
-        world.at(world.draw_us(1 * S, 5 * S), recover)
+        clog(slow_us)
+        world.at(world.draw_us(1 * S, 5 * S), lambda: clog(0))
 
 
 class CrashInInstall(DuringDownload):

@@ -49,6 +49,11 @@ class SnapshotJudge:
         self._folded: tuple[Offset, int, MetadataImage] = (0, 0, EMPTY)
         """Up to where the log was folded last, the timestamp there, and what came out."""
 
+    def stand_for_damage(self, node: "SimNode") -> bool:
+        """Whether a segment of a node is damaged that one of its snapshots stands for."""
+        hurt = (name for node_id, name in self.hurt if node_id == node.id)
+        return any(name.endswith(names.LOG) and node.fs.exists(LOG_PATH / name) for name in hurt)
+
     def on_named(self, node: "SimNode", info: SnapshotInfo) -> None:
         """A snapshot has its name: it was written here, or downloaded."""
         with _reading(node):

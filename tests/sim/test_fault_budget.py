@@ -11,9 +11,10 @@ from kraftd.raft.rejoin import Rejoin
 from kraftd.types import Election, Epoch, Offset
 from tests.firing import fires
 from tests.sim.fault_budget import WIPED, Harm, Judgement
-from tests.sim.fault_disks import Backup, RestoredBackup
+from tests.sim.fault_disks import Backup, FailedRead, RestoredBackup
 from tests.sim.fault_machines import Kill, Pause, Resume
 from tests.sim.fault_meetings import RestoreAndCampaign
+from tests.sim.fault_snapshots import CoveredBadSector
 from tests.sim.faults import FAULTS, Fault
 from tests.sim.node import SimNode
 from tests.sim.verdict import judge
@@ -284,3 +285,23 @@ def test_every_fault_can_fire_and_is_survived(fault: type) -> None:
     assert fired
     world.run_for(5 * S)
     judge(world)
+
+
+SNAPSHOTS = (
+    ("segment_bytes", 2_000),
+    ("snapshot_bytes", 2_000),
+    ("snapshot_interval_ms", 0),
+    ("retention_bytes", -1),
+    ("retention_ms", -1),
+)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_snapshot_that_cannot_be_read_is_missed_where_the_log_is_damaged_below_it(is_damaged: bool) -> None:
+    world = world_at_work(20, *SNAPSHOTS)
+    if is_damaged:
+        assert world.run_until(lambda: CoveredBadSector().apply(world), 30 * S)
+    node = next(node for node in world.nodes.values() if world.snapshots.stand_for_damage(node) == is_damaged)
+    newest = max(path for path in node.fs.paths() if path.suffix == ".checkpoint")
+    assert FailedRead().concerns(world, node, newest)
+    assert (node.id in world.fault_budget.wounds) == is_damaged

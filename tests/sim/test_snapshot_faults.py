@@ -14,8 +14,11 @@ from tests.sim.fault_snapshots import (
     CrashInFreeze,
     CrashInInstall,
     DuringDownload,
+    SlowSnapshotLink,
     SnapshotDamage,
 )
+from tests.sim.network import Machine
+from tests.sim.node import SimNode
 from tests.sim.world import Options, World
 
 SHAPE = (
@@ -76,6 +79,28 @@ def test_what_happens_to_a_download_only_delays_it(kind: type[DuringDownload]) -
     assert world.statistics[f"met: {kind.name}"] == 1
     assert world.statistics[f"crashed: {kind.name}"] == (kind is CrashInInstall)
     assert any(node.start_offset for node in world.nodes.values()), "who lost its log has a snapshot for it"
+
+
+def test_a_link_is_slow_during_a_download_only_while_that_fault_lasts() -> None:
+    world = world_of(4)
+    slowest: dict[tuple[Machine, Machine], int] = {}
+
+    class Watched(SlowSnapshotLink):
+        def meet(self, world: World, node: SimNode) -> None:
+            super().meet(world, node)
+            others = [other for other in world.node_ids if other != node.id]
+            slowest.update({(node.id, other): extra_us(node.id, other) for other in others})
+
+    def extra_us(one: Machine, other: Machine) -> int:
+        return world.network.link(one, other).extra_us
+
+    world.at(10 * S, lambda: repeat(world, LostDisk(), 500 * MS))
+    world.at(10 * S, lambda: repeat(world, Watched(), 500 * MS))
+    world.run()
+    assert set(slowest.values()) == {world.shape.timing.fetch_timeout_ms * MS}
+    assert {extra_us(*pair) for pair in slowest} == {0}
+    fastest_us, slowest_us = world.shape.latency_us
+    assert all(fastest_us <= world.network.link(*pair).base_us <= slowest_us for pair in slowest)
 
 
 @pytest.mark.covers("D-20", "D-22", "SNAP-24")
