@@ -5,7 +5,8 @@ A record that this version of kraftd does not know ends the process before it: w
 a state that nobody else has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from kraftd.errors import ErrorCode, KraftdError, MalformedError
 from kraftd.metadata.feature_levels import is_supported
@@ -39,6 +40,9 @@ def apply_values(image: MetadataImage, values: Sequence[bytes], base_offset: Off
     return builder.image()
 
 
+_SETTLED: Final = object()
+
+
 class ImageRestore:
     """The image that a snapshot makes, from its records, a few at a time."""
 
@@ -46,6 +50,7 @@ class ImageRestore:
         """Begin with nothing; `done` is told of the image and of `at` when all of it is there."""
         self._at, self._done = at, done
         self._builder = ImageBuilder(EMPTY)
+        self._settling: Iterator[None] | None = None
 
     def add(self, values: Sequence[bytes], where: str) -> None:
         """Take the next records; `where` names file and byte, for errors.
@@ -64,6 +69,12 @@ class ImageRestore:
             raise MalformedError(f"{where}: {error}") from error
         except ImpossibleRecordError as error:
             raise ImpossibleRecordError(error.offset, error.reason, which) from error
+
+    def settle(self) -> bool:
+        """Do some of what is left once all records were added. Returns whether there is more."""
+        if self._settling is None:
+            self._settling = self._builder.settling()
+        return next(self._settling, _SETTLED) is None
 
     def finish(self) -> None:
         """Hand over the image."""

@@ -10,7 +10,7 @@ Not here: what an image shows (`image`), and what its parts do with a record (`p
 Follows: what Kafka's image makes of each record; Kafka's word for it is "replay".
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -153,6 +153,13 @@ class ImageBuilder:
         return msgspec.structs.replace(
             self._committed_image, _transaction=OpenTransaction(*self._begin, folded)
         )
+
+    def settling(self) -> Iterator[None]:
+        """Do ahead, in steps of some ms at most, what `image` would have to do at once. No record is applied
+        after the first step.
+        """
+        for builder in self._part_builders.values():
+            yield from builder.settling()
 
     # -- what the parts are given: kraftd.metadata.part.Builder
 

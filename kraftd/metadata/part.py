@@ -58,6 +58,11 @@ class PartBuilder(Protocol[S_co]):
     def image(self) -> S_co:
         """The state after all changes. The builder is not used any more."""
 
+    def settling(self) -> Iterator[None]:
+        """Do ahead, in steps of some ms at most, what `image` would have to do that grows with the changes.
+        Nothing is changed after the first step.
+        """
+
 
 class Builder(Protocol):
     """What a record is applied to: the states of all parts, each to be replaced."""

@@ -54,6 +54,11 @@ class SnapshotRestore(Protocol):
         names file and byte, for errors.
         """
 
+    def settle(self) -> bool:
+        """Do some of what is left once all records were added, some ms at most. Returns whether there is more
+        before `finish`.
+        """
+
     def finish(self) -> None:
         """Take its state for the machine's own: nothing of the former one is left."""
 
@@ -235,8 +240,11 @@ class SnapshotLoader:
             load.batches = load.decoder.feed(load.pieces.popleft())
             self._read_ahead(load)
             return True
-        if not load.is_reading:
-            self._finish(load)
+        if load.is_reading:
+            return False
+        if load.restore.settle():
+            return True
+        self._finish(load)
         return False
 
     def _tell_progress(self, load: _Load) -> None:

@@ -141,11 +141,11 @@ def create_partitions(draw: Drawing) -> Body:
     if draw.odd(0.1):
         topics += topics[:1]
     if draw.odd(0.03):
-        topics = [{"name": name, "count": 2, "assignments": None} for name in _short_names(TOO_MANY)]
+        topics = [{"name": name, "count": 2, "assignments": None} for name in short_names(TOO_MANY)]
     return {"topics": topics, "timeout_ms": draw.patience_ms(), "validate_only": draw.chance(0.08)}
 
 
-def _short_names(count: int) -> list[str]:
+def short_names(count: int) -> list[str]:
     """Different names, so short that a response holds all of them, and with hashes that lie apart: Kafka's
     controller looks for each from its hash on.
     """

@@ -79,6 +79,14 @@ def _named_twice(found: Difference) -> bool:
     return bool(once == found.kafka)
 
 
+def _more_than_an_answer_tells_of(found: Difference) -> bool:
+    if found.operation.api != "DeleteTopics" or found.part != "answer at responses":
+        return False
+    return len(found.kraftd) < len(found.kafka) and {each["error_code"] for each in found.kraftd} == {
+        ErrorCode.POLICY_VIOLATION
+    }
+
+
 INTENDED: tuple[Intended, ...] = (
     Intended(
         "id-of-a-controller",
@@ -232,6 +240,12 @@ INTENDED: tuple[Intended, ...] = (
             found.operation.api == "UnregisterBroker"
             and _codes(ErrorCode.POLICY_VIOLATION, ErrorCode.NONE)(found)
         ),
+    ),
+    Intended(
+        "more-topics-than-an-answer-tells-of",
+        "DeleteTopics of more names than one answer has room for is refused, which is told of as many as have "
+        "room; Kafka's answers have no bound.",
+        _more_than_an_answer_tells_of,
     ),
     Intended(
         "a-move-that-is-changed",

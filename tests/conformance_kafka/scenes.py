@@ -16,7 +16,7 @@ from kraftd.metadata.feature_levels import (
 )
 from tests.conformance_kafka.account import Account
 from tests.conformance_kafka.acl_requests import ANY_TOPIC
-from tests.conformance_kafka.admin_requests import BROKER
+from tests.conformance_kafka.admin_requests import BROKER, short_names
 from tests.conformance_kafka.broker_requests import registration
 from tests.conformance_kafka.drawing import TOO_MANY, Body, Drawing
 from tests.conformance_kafka.operations import BY_NAME, HERE, Operation
@@ -94,6 +94,13 @@ def more_acls_than_go_at_once(_account: Account) -> Iterator[Operation]:
     yield _ask("DeleteAcls", filters=[ANYTHING])
     for principal in whose:
         yield _ask("DeleteAcls", filters=[{**ANYTHING, "principal_filter": principal}])
+
+
+def more_unknown_topics_than_go_at_once(_account: Account) -> Iterator[Operation]:
+    """DeleteTopics: UNKNOWN_TOPIC_OR_PARTITION of each of 10,001 names, of which none makes a record."""
+    names = short_names(TOO_MANY)
+    yield _ask("DeleteTopics", topics=[{"name": name} for name in names], timeout_ms=60_000)
+    yield _ask("DeleteTopics", 5, topic_names=names, timeout_ms=60_000)
 
 
 def more_elections_than_at_once(account: Account) -> Iterator[Operation]:
@@ -277,6 +284,7 @@ USUAL = World(
         of_what_the_cluster_is,
         a_quota_that_is_used_up,
         more_acls_than_go_at_once,
+        more_unknown_topics_than_go_at_once,
         more_elections_than_at_once,
         more_partitions_than_are_left_at_once,
     ),

@@ -905,7 +905,7 @@ class WorkingRestore:
 
     def __init__(self, restore: SnapshotRestore, loop: SimLoop, record_us: int) -> None:
         self._restore, self._loop, self._record_us = restore, loop, record_us
-        self.finish = restore.finish
+        self.settle, self.finish = restore.settle, restore.finish
 
     def add(self, values: Sequence[bytes], where: str) -> None:
         self._loop.block_us(self._record_us * len(values))

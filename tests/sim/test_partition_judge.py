@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from kraftd.controller.authorizer import Authorizer
-from kraftd.metadata.parts.configs import ConfigsBuilder
+from kraftd.metadata.configs_image import ConfigsBuilder
 from kraftd.types import NO_NODE, NodeId, Uuid
 from tests.firing import fires
 from tests.sim.broker_story import Story, delete, error_of

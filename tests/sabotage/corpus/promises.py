@@ -396,7 +396,7 @@ PROMISES = (
         "The next page repeats the config that the last one ended with.",
         "tests",
         (
-            "kraftd.metadata.parts.configs:ConfigsImage._names_of",
+            "kraftd.metadata.configs_image:ConfigsImage._names_of",
             "(name for name in names.since(after) if name != after)",
             "names.since(after)",
         ),

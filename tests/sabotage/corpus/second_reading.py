@@ -186,7 +186,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "A resource that once had many configs is listed by the names that it had then.",
         "tests",
         (
-            "kraftd.metadata.parts.configs:_with_names",
+            "kraftd.metadata.configs_image:_with_names",
             "return names if known is None else names.delete(resource)",
             "return names",
         ),
@@ -200,8 +200,8 @@ SECOND_READING: tuple[Mutant, ...] = (
         "A resource whose last config was deleted stays in the order of resources.",
         "tests",
         (
-            "kraftd.metadata.parts.configs:ConfigsBuilder.image",
-            "            gone.append(resource)\n            resources = resources.delete(resource)\n",
+            "kraftd.metadata.configs_image:ConfigsBuilder._fold",
+            "            self._gone.append(resource)\n            resources = resources.delete(resource)\n",
             "            resources = resources.delete(resource)\n",
         ),
         where=("tests/unit/metadata/test_image.py",),

@@ -9,6 +9,7 @@ POINTS = ("tests/unit/raft/test_snapshot_points.py",)
 WRITING = ("tests/unit/runtime/test_snapshotter.py",)
 LOADING = ("tests/unit/runtime/test_snapshot_loader.py",)
 APPLYING = ("tests/unit/runtime/test_applier.py",)
+SETTLING = ("tests/unit/metadata/test_settling.py",)
 CONTROLLER = ("tests/unit/controller/test_controller.py",)
 STARTING = ("tests/unit/raft/test_behaviours_starting.py",)
 
@@ -211,6 +212,54 @@ SNAPSHOTS = (
             "    return restore",
         ),
         where=CONTROLLER,
+    ),
+    mutant(
+        "settled-in-one-piece",
+        "D-35",
+        "What is left of a restore once all records were added is done in one piece.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_loader:SnapshotLoader._step",
+            "if load.restore.settle():",
+            "while load.restore.settle():\n        pass\n    if False:",
+        ),
+        where=LOADING,
+    ),
+    mutant(
+        "moves-merged-at-once",
+        "D-35",
+        "A step of settling merges all that a broker gained, as many as that are.",
+        "tests",
+        (
+            "kraftd.metadata.parts.topics.broker_index:BrokerIndexBuilder._merge",
+            "added[:max_added]",
+            "added[:]",
+        ),
+        where=SETTLING,
+    ),
+    mutant(
+        "names-sorted-at-once",
+        "D-35",
+        "The names of topics are left to be sorted when the image of a snapshot is made.",
+        "tests",
+        (
+            "kraftd.metadata.parts.topics.builder:TopicsBuilder.settling",
+            "if not self._base_names:",
+            "if False:",
+        ),
+        where=SETTLING,
+    ),
+    mutant(
+        "settled-moves-twice",
+        "D-35",
+        "Of a broker's moves that were merged in part, the first are merged again, and the last never.",
+        "tests",
+        (
+            "kraftd.metadata.parts.topics.broker_index:BrokerIndexBuilder._merge",
+            "del added[: len(now)], removed[:]",
+            "del added[-len(now) :], removed[:]",
+        ),
+        where=SETTLING,
     ),
     mutant(
         "applied-index-atomic",

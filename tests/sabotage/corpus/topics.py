@@ -128,6 +128,22 @@ TOPICS = (
         ("topics.adding:create_partitions", "if decided > OPERATION_RECORDS_MAX:", "if False:"),
     ),
     of_topics(
+        "deletes-more-topics-than-an-operation-has-records",
+        "However many topics a request names, all that are there are deleted.",
+        "test_adding_and_deleting.py::test_no_more_topics_are_deleted_at_once_than_one_operation_has_records",
+        ("topics.deleting:delete_topics", "if len(records) == OPERATION_RECORDS_MAX:", "if False:"),
+    ),
+    of_topics(
+        "unknown-topics-count",
+        "Of more than 10,000 topics that shall be deleted none is, whether or not they are there.",
+        "test_adding_and_deleting.py::test_each_unknown_name_is_told_to_be_unknown_however_many_they_are",
+        (
+            "topics.deleting:delete_topics",
+            "if not outcomes.holds_all:",
+            "if len(named) > OPERATION_RECORDS_MAX or not outcomes.holds_all:",
+        ),
+    ),
+    of_topics(
         "deleted-whatever-the-file-says",
         "Topics are deleted though delete.topic.enable is false.",
         "test_adding_and_deleting.py::test_nothing_is_deleted_where_the_file_says_so",

@@ -187,8 +187,32 @@ def test_topics_go_and_stay_by_themselves():
 
 
 def test_no_more_topics_are_deleted_at_once_than_one_operation_has_records():
-    records, outcomes = delete(names=tuple(f"t{number}" for number in range(10_001)))
+    ids = [number.to_bytes(16, "big") for number in range(7, 10_008)]
+    image = apply_all(IMAGE, [TopicRecord(f"t{number}", each) for number, each in enumerate(ids)], 0)
+    records, outcomes = delete(*((None, each) for each in ids), image=image)
     assert records == []
+    assert len(outcomes) == 10_001
+    assert set(outcomes.values()) == {ErrorCode.POLICY_VIOLATION}
+    most = [(None, each) for each in ids[1:]]
+    records, outcomes = delete(*most, (None, b"n" * 16), image=image)
+    assert records == [RemoveTopicRecord(each) for each in ids[1:]], "what is unknown makes no record"
+    assert outcomes[None, b"n" * 16] is ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_each_unknown_name_is_told_to_be_unknown_however_many_they_are():
+    names = tuple("".join(each) for each in islice(product(ascii_letters, repeat=3), 10_200))
+    records, outcomes = delete(names=(*names, "a"))
+    assert records == [RemoveTopicRecord(A)]
+    assert outcomes.pop(("a", A)) is ErrorCode.NONE
+    assert outcomes == dict.fromkeys(
+        [(name, ZERO_UUID) for name in names], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+
+
+def test_no_more_names_are_decided_than_one_response_tells_of():
+    records, outcomes = delete(names=("a", *(f"topic {number}" for number in range(9_500))))
+    assert records == []
+    assert 8_000 < len(outcomes) < 9_500
     assert set(outcomes.values()) == {ErrorCode.POLICY_VIOLATION}
 
 

@@ -35,6 +35,8 @@ def restored(file, piece_bytes, step):
                         values[first : first + step], f"x.checkpoint at byte {decoder.batch_position}"
                     )
         decoder.finish()
+        while restore.settle():
+            pass
         restore.finish()
     except KraftdError as error:
         return type(error), str(error)

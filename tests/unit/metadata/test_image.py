@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kraftd.metadata.configs_image import ConfigEntry
 from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
 from kraftd.metadata.image_diff import diff
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.part import EntityChange
-from kraftd.metadata.parts.configs import CONFIGS, ConfigChange, ConfigEntry
+from kraftd.metadata.parts.configs import CONFIGS, ConfigChange
 from kraftd.metadata.parts.controllers import CONTROLLERS, ControllerChange, ControllerRegistration
 from kraftd.metadata.parts.features import FEATURES, FeatureChange
 from kraftd.records import messages

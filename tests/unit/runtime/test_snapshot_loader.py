@@ -38,6 +38,9 @@ class Machine:
     def __init__(self) -> None:
         self.state: tuple[OffsetAndEpoch, list[bytes]] | None = None
         self.refuses = b""
+        self.settle_steps = 1
+        self.settled: list[bool] = []
+        """Of each step of settling of the newest restore, whether there was no state yet."""
 
     def restore(self, at: OffsetAndEpoch) -> "Restore":
         return Restore(self, at)
@@ -45,13 +48,20 @@ class Machine:
 
 class Restore:
     def __init__(self, machine: Machine, at: OffsetAndEpoch) -> None:
-        self.machine, self.at, self.values = machine, at, []  # type: ignore[var-annotated]
+        self.machine, self.at = machine, at
+        self.values: list[bytes] = []
+        machine.settled = []
 
     def add(self, values: Sequence[bytes], where: str) -> None:
         assert 0 < len(values) <= 512
         if self.machine.refuses in values:
             raise UnencodableError(f"{where}: refused")
+        assert not self.machine.settled, "a record is added to what is being settled"
         self.values += values
+
+    def settle(self) -> bool:
+        self.machine.settled.append(self.machine.state is None)
+        return len(self.machine.settled) < self.machine.settle_steps
 
     def finish(self) -> None:
         self.machine.state = self.at, self.values
@@ -151,6 +161,26 @@ def test_the_state_is_the_snapshots_once_all_of_it_was_proved() -> None:
     assert world.lines[1][1] == {"offset": 90, "epoch": 3, "size_bytes": len(world.files[NEW]), "took_ms": 0}
     assert world.loader.percent == 100
     assert not world.loader.step()
+
+
+@pytest.mark.covers("D-21", "D-35")
+def test_what_is_left_once_all_was_added_is_done_a_little_a_step_too() -> None:
+    world = World(NEW)
+    world.machine.settle_steps = 5
+    world.load(NEW)
+    while not world.machine.settled:
+        if not world.loader.step():
+            world.read()
+    for done in range(1, 5):
+        assert len(world.machine.settled) == done
+        assert world.machine.state is None
+        assert world.loader.is_loading
+        if done < 4:
+            assert world.loader.step(), "more can be done at once"
+    world.loader.step()
+    assert world.machine.settled == [True] * 5
+    assert world.machine.state == (NEW, values_of(NEW))
+    assert world.loaded == world.infos
 
 
 @pytest.mark.covers("D-18")

@@ -52,6 +52,8 @@ once would take long.
 """
 _PENDING_EACH: Final = 256
 """It may have more if they are of so many sets that fewer than these would be merged into each."""
+_STEP_MOVES: Final = 1_024
+"""How many moves a step of `settling` merges, each of which may be of another block: 1 to 5 ms."""
 _FEW_MAX: Final = 64
 """The moves of so many partitions are appended to `waiting`; with more, all are merged into the sets."""
 _WAIT_MAX: Final = 256
@@ -332,6 +334,16 @@ class BrokerIndexBuilder:
                 self._to_merge = [*{*self._added, *self._removed}]
             excess -= self._merge(self._to_merge.pop())
 
+    def settling(self) -> Iterator[None]:
+        """Merge moves ahead that `image` would have to merge, in steps. None is noted after the first one."""
+        if not self._added and not self._removed:
+            return
+        self._spill()
+        yield
+        for move_key in {*self._added, *self._removed}:
+            while self._merge(move_key, _STEP_MOVES):
+                yield
+
     def image(self) -> BrokerIndex:
         """The index after all moves. Do not use this builder any more."""
         if self._added or self._removed:
@@ -352,20 +364,23 @@ class BrokerIndexBuilder:
         self._waiting.clear()
         self._few = 0
 
-    def _merge(self, move_key: int) -> int:
-        """Merge the moves of one broker with one combination of roles. Returns how many there were."""
+    def _merge(self, move_key: int, max_added: int | None = None) -> int:
+        """Merge the moves of one broker with one combination of roles: some of them, if it only gained
+        partitions and there is a limit. Returns how many.
+        """
         added, removed = self._added.get(move_key, _NONE), self._removed.get(move_key, _NONE)
-        moves = len(added) + len(removed)
+        now = added if removed else added[:max_added]
+        moves = len(now) + len(removed)
         if not moves:
             return 0
         broker, roles = move_key >> _ROLE_BITS, move_key & _ROLE_MASK
         sets = self._brokers.get(broker, _NO_PARTITIONS).compacted().sets
-        sets = (*sets[:roles], _changed(sets[roles], added, removed), *sets[roles + 1 :])
+        sets = (*sets[:roles], _changed(sets[roles], now, removed), *sets[roles + 1 :])
         if any(sets):
             self._brokers = self._brokers.set(broker, _BrokerPartitions(sets))
         elif broker in self._brokers:
             self._brokers = self._brokers.delete(broker)
-        del added[:], removed[:]  # the same arrays stay: there are references to them in `_Puts`
+        del added[: len(now)], removed[:]  # the same arrays stay: there are references to them in `_Puts`
         return moves
 
 

@@ -12,7 +12,7 @@ of what it writes; here they are gone at once, as from its snapshots.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
@@ -49,6 +49,7 @@ from kraftd.metadata.parts.topics.partition_fast_codec import (
     fast_fields,
     fast_layout,
 )
+from kraftd.metadata.sorted_keys import sorted_in_steps
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kraftd.types import Offset, Uuid
 
@@ -286,6 +287,15 @@ class TopicsBuilder:
     def drop_elr(self, offset: Offset) -> None:
         """Drop all eligible leader replicas: the feature is off. No epoch rises."""
         self._each_with_elr(self._topics, partitions.without_elr, offset)
+
+    def settling(self) -> Iterator[None]:
+        """Do ahead, in steps, what `image` would have to do. Nothing is changed after the first one."""
+        self._pack()
+        yield
+        yield from self._broker_index.settling()
+        if not self._base_names:
+            self._base_names = yield from sorted_in_steps(self._added_names)
+            self._added_names, self._removed_names = set(), set()
 
     def image(self) -> TopicsImage:
         """The image after all changes. Do not use this builder any more."""
