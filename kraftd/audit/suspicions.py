@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from kraftd.audit.invariant import Invariant, NodeView
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.raft.effects import Effect, PersistElection, Send, VoteAnswered
+from kraftd.raft.effects import Effect, PersistElection, Send, StateChanged, VoteAnswered
 from kraftd.raft.epoch_states import Follower
 from kraftd.raft.events import Event, RequestReceived, ResponseReceived
 from kraftd.types import Epoch, NodeId
@@ -27,12 +27,16 @@ class HeardLeadersAreNotSuspected(Invariant):
     that time, unless a follower lost touch: a connection closed, a fetch timeout ended, the epoch was ended.
     """
 
-    watches = (VoteAnswered, Send)
-    carrying = (m.VoteRequest,)
+    watches = (VoteAnswered, Send, StateChanged)
+    carrying = (m.VoteRequest, m.FetchRequest)
     listens = (RequestReceived, ResponseReceived)
 
     def __init__(self) -> None:
         self._now_ms: dict[NodeId, int] = {}
+        self._fetches: dict[NodeId, int] = {}
+        """The correlation id of the fetch that each waits for: after a change of state it waits for none, and
+        does not hear what comes.
+        """
         self._heard: dict[NodeId, tuple[Epoch, int]] = {}
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
@@ -44,6 +48,7 @@ class HeardLeadersAreNotSuspected(Invariant):
             and isinstance(event.response, m.FetchResponse)
             and isinstance(state, Follower)
             and event.sender == state.leader_id
+            and event.correlation_id == self._fetches.get(node.node_id)
             and event.response.error_code == ErrorCode.NONE
             and event.response.responses
             and event.response.responses[0].partitions[0].error_code == ErrorCode.NONE
@@ -59,13 +64,16 @@ class HeardLeadersAreNotSuspected(Invariant):
         """Check each pre-vote that a follower in touch asks for or grants."""
         del nodes
         state = node.state
-        if not isinstance(state, Follower) or not state.in_touch:
-            return
-        if isinstance(effect, VoteAnswered):
-            if effect.pre_vote and effect.granted:
+        if isinstance(effect, StateChanged):
+            self._fetches.pop(node.node_id, None)
+        elif isinstance(effect, Send) and isinstance(effect.request, m.FetchRequest):
+            if isinstance(state, Follower) and effect.to == state.leader_id:
+                self._fetches[node.node_id] = effect.correlation_id
+        elif isinstance(state, Follower) and state.in_touch:
+            if isinstance(effect, Send):
+                self._need_silence(node, state, "asks for a pre-vote")
+            elif isinstance(effect, VoteAnswered) and effect.pre_vote and effect.granted:
                 self._need_silence(node, state, "grants a pre-vote")
-        elif isinstance(effect, Send) and isinstance(effect.request, m.VoteRequest):
-            self._need_silence(node, state, "asks for a pre-vote")
 
     def _need_silence(self, node: NodeView, state: Follower, what: str) -> None:
         epoch, heard_ms = self._heard.get(node.node_id, (-1, 0))
@@ -80,6 +88,7 @@ class HeardLeadersAreNotSuspected(Invariant):
         """Forget a process that ended: a new one has another clock."""
         if node.state is None:
             self._heard.pop(node.node_id, None)
+            self._fetches.pop(node.node_id, None)
             self._now_ms.pop(node.node_id, None)
 
 
