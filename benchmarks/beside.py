@@ -10,6 +10,8 @@ loopback with default settings, and take turns: what else the machine does hits 
 - a cold start: three formatted directories, three processes, to the first commit;
 - a voter's return: a killed follower starts while the third voter is paused, to the commit that counts it;
 - a failover: `kill -9` of the leader to the next commit;
+- a leader that stands still: SIGSTOP to the next commit;
+- ten seconds without a client: CPU of the node that uses most;
 
 and after those, so that logs are short until then, rounds of load: CPU of all daemons a change, and
 committed changes a second (`loads.py --beside` tells more of loads). Medians of differences or ratios of
@@ -36,7 +38,7 @@ from rich.table import Table
 from side import Step
 
 LOAD_S = 5
-STEPS = ("cold start", "return", "failover", "load")
+STEPS = ("cold start", "return", "failover", "standstill", "idle", "load")
 
 Rounds = list[dict[str, float]]
 
@@ -56,6 +58,9 @@ ROWS = (
     Row("kill -9 of the leader to the next commit, ms: median", "failover", "median", 1.1),
     Row("  worst", "failover", "worst", 1.1),
     Row("  less the random wait before the election", "failover, no wait", "difference"),
+    Row("SIGSTOP of the leader to the next commit, ms: median", "standstill", "median", 1.1),
+    Row("  worst", "standstill", "worst", 1.1),
+    Row("idle CPU of the busiest node, % of a core", "idle", "difference"),
     Row("cold start of three nodes to the first commit, ms", "cold start", "difference"),
     Row("  less the random wait for the first election", "cold start, no wait", "difference", 10),
     Row("  from the first election on", "cold start, election", "difference", 10),
@@ -135,7 +140,7 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--other", required=True, help="a folder with another kraftd, or a revision")
-    parser.add_argument("--rounds", type=int, default=20, help="of each start, return and failover")
+    parser.add_argument("--rounds", type=int, default=20, help="of each step but load")
     parser.add_argument("--loads", type=int, default=10, help=f"rounds of load, {LOAD_S} s each")
     parser.add_argument("--connections", type=int, default=16, help="of each load")
     parser.add_argument("--only", action="append", choices=STEPS, help="leave out the others")

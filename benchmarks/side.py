@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 from load_round import load_round
 from machine import interpreter
-from peers.cluster import Cluster, Node, NotThereError, Probe, Work, fault_ms
+from peers.cluster import Cluster, Node, NotThereError, Probe, Work, fault_ms, idle
 from peers.etcd import Etcd
 from peers.kafka import Kafka
 from peers.kraftd import Kraftd
@@ -30,6 +30,8 @@ import kraftd
 
 SETTLE_S = 1.0
 """After a voter was killed: long enough for the others to be at their longest back-off."""
+
+IDLE_S = 10
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -58,6 +60,10 @@ class Side(Kraftd):
                 return await self.voter_returns()
             case "failover":
                 return await self.failover()
+            case "standstill":
+                return {"standstill": await fault_ms(self, "pause")}
+            case "idle":
+                return await self.idle()
         raise ValueError(f"no such step: {step.name}")
 
     async def failover(self) -> dict[str, float]:
@@ -71,6 +77,13 @@ class Side(Kraftd):
         waits = [wait for node in self.nodes for wait in loss_waits(lines(node, marks[node.index]))]
         _, drawn_s = min(waits, default=(0.0, 0.0))
         return {"failover": took_ms, "failover, no wait": took_ms - 1000 * drawn_s}
+
+    async def idle(self) -> dict[str, float]:
+        """Percent of a core that the busiest node uses without a client, once it has settled."""
+        await self.close_clients()
+        await asyncio.sleep(SETTLE_S)
+        percent, _ = await idle(self, IDLE_S)
+        return {"idle": percent}
 
     async def cold_start(self) -> dict[str, float]:
         """Three formatted directories, three processes: milliseconds to the first commit.

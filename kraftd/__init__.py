@@ -28,6 +28,7 @@ knows nothing of controller and metadata); import-linter and `tests/test_project
 Where things happen:
 
     a vote is granted or refused           raft/elections.py
+    a silent leader is suspected           raft/suspicion.py says when, raft/elections.py asks
     the high watermark moves               raft/replication.py; on a follower, raft/follower.py
     a log is truncated                     raft/truncation.py decides, storage/log.py does it
     BeginQuorumEpoch is sent, received     raft/leader.py, raft/announcements.py
@@ -138,6 +139,11 @@ D-25 to D-34 are kept for changes of the voters, and repair.
           between a peer's bytes and a message, or a response and its bytes, ends the process.
     D-39  A group is many requests, not one. Grouping changes no answer, no byte, no order within a connection
           and no bound of D-16; a waiter still ends with its epoch (D-13).
+    D-40  Suspicion asks, it does not depose. A voter's fetch is parked for 150 ms at most, so the leader is
+          heard that often, from its loop. A whole voter that heard nothing for S asks for pre-votes, and
+          stays a follower; S is 450 ms or three times the longest gap lately seen, whichever is more, never
+          above the fetch timeout, twice as long for ten minutes after a suspected leader was alive. Only
+          who heard nothing for S grants; the leader refuses. A stalled loop listens first (D-01).
 
 Where we differ from Kafka, on purpose: between our nodes RPC bodies are msgpack (Kafka's own wire is for
 its brokers, clients and tools, see `net.kafka_session`; names, keys, versions and

@@ -2,8 +2,8 @@
 
 The harness of the nodes fills a `NodeView` for each of them and shows it to every `Invariant`: before each
 effect is carried out, before and after each event, and whenever a state machine has applied more. The
-invariants themselves are in `elections`, `state_changes`, `liveness`, `peer_confirmation`, `agreement` and
-`snapshots`; `invariants` holds them all.
+invariants themselves are in `elections`, `state_changes`, `liveness`, `peer_confirmation`, `agreement`,
+`snapshots` and `suspicions`; `invariants` holds them all.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence

@@ -6,9 +6,10 @@ property tests, the simulator) call an `Auditor`, which calls each invariant onl
 needs: a handful of dictionary look-ups an event.
 
 The invariants themselves: `elections`, `state_changes`, `liveness`, `peer_confirmation`, `agreement`,
-`snapshots`. What clients saw is checked at the end: `linearizability`.
+`snapshots`, `suspicions`. What clients saw is checked at the end: `linearizability`.
 
-Follows: Raft figure 3 and SIMX-08 to SIMX-14; D-01, D-02, D-06, D-07, D-10, D-13, D-18, D-37.
+Follows: Raft figure 3 and SIMX-08 to SIMX-14; D-01, D-02, D-06, D-07, D-10, D-13, D-18, D-37,
+D-40.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -51,6 +52,7 @@ from kraftd.audit.state_changes import (
     OnlyLeadersAreToldToLead,
     TheOnlyVoterLeads,
 )
+from kraftd.audit.suspicions import HeardLeadersAreNotSuspected, PreVotesWriteNothing
 from kraftd.raft.effects import Effect
 from kraftd.raft.events import Event
 from kraftd.types import NodeId, Offset
@@ -74,6 +76,8 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     LeadersGrantNoPreVotes,
     LeadersAreFollowed,
     PreVotesAreOfOneRound,
+    PreVotesWriteNothing,
+    HeardLeadersAreNotSuspected,
     OnlyLeadersAreToldToLead,
     TheOnlyVoterLeads,
     HighWatermarkNeverGoesBack,

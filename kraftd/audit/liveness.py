@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from kraftd.audit.invariant import Invariant, NodeView, is_majority
 from kraftd.protocol import messages as m
 from kraftd.raft.effects import AppendDone, Effect, ReadDone, Reply, ResignDone, Send, StateChanged
-from kraftd.raft.epoch_states import Leader, Prospective
+from kraftd.raft.epoch_states import Follower, Leader, Prospective
 from kraftd.raft.events import (
     AppendRequested,
     Event,
@@ -127,7 +127,9 @@ class _FetchProgress:
 
 
 class PreVotesAreOfOneRound(Invariant):
-    """A candidate was granted a majority of pre-votes in response to what it asked in its last round."""
+    """A candidate was granted a majority of pre-votes in response to what it asked in its last round; as one
+    who had lost its leader, or as a follower that suspected it.
+    """
 
     watches = (Send, StateChanged)
     carrying = (m.VoteRequest,)
@@ -141,14 +143,15 @@ class PreVotesAreOfOneRound(Invariant):
         if isinstance(effect, StateChanged):
             if (effect.source, effect.target) == ("prospective", "candidate"):
                 self._need_majority(node, nodes)
-            elif effect.target == "prospective":
+            elif effect.target == "prospective" and effect.source != "follower":
                 self._rounds[node.node_id] = _Round(0)
         elif isinstance(effect, Send) and isinstance(effect.request, m.VoteRequest):
             state = node.state
-            if isinstance(state, Prospective) and effect.request.topics[0].partitions[0].pre_vote:
+            if isinstance(state, Prospective | Follower) and effect.request.topics[0].partitions[0].pre_vote:
                 asking = self._rounds.get(node.node_id)
-                if asking is None or asking.number != state.round:
-                    asking = self._rounds[node.node_id] = _Round(state.round)
+                number = state.round if isinstance(state, Prospective) else -state.round
+                if asking is None or asking.number != number:
+                    asking = self._rounds[node.node_id] = _Round(number)
                 asking.asked.add(effect.correlation_id)
 
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:

@@ -22,6 +22,7 @@ is all that other packages use. A module imports from its own line and from thos
     purgatory  log_mirror                  fetches that wait at the leader; the log's ends and tail
     peers  rejoin                          who each id belongs to; whether we may vote
     accumulator  reads  request_manager    appends, linearizable reads and requests under way
+    suspicion                              how long the leader was silent, and how long is too long
     epoch_states                           the states as values, and the table of transitions
     snapshot_points  retention             where in the log snapshots are made; at which of them it begins
     events  effects  timing  voters        the values that go in and out; configuration; who votes (one owner)

@@ -46,8 +46,10 @@ class Announcements:
             self.changes.observe_epoch(leader_and_epoch, now, f"{params.leader_id} leads", from_leader=True)
             if (raft.epoch, raft.leader_id) != (params.epoch, params.leader_id):
                 error = ErrorCode.INVALID_REQUEST
-            elif not raft.is_receiver(params.receiver) or not raft.rejoin.can_confirm_leader:
-                error = ErrorCode.INVALID_VOTER_KEY
+            else:
+                raft.hear_leader(now.mono_ms, is_response=False)
+                if not raft.is_receiver(params.receiver) or not raft.rejoin.can_confirm_leader:
+                    error = ErrorCode.INVALID_VOTER_KEY
         raft.reply(event.handle, rpc.begin_response(error, raft.leader_and_epoch(event.version)))
 
     def on_end_request(self, event: RequestReceived, params: EndParams, now: Now) -> None:
@@ -79,7 +81,9 @@ class Announcements:
         else:
             delay_ms = raft.timing.successor_delay_ms(rank, len(params.successors))
         campaign_at_ms = now.mono_ms + max(1, delay_ms)
-        raft.update_state(replace(state, in_touch=False, epoch_ended=True, campaign_at_ms=campaign_at_ms))
+        raft.update_state(
+            replace(state, in_touch=False, epoch_ended=True, campaign_at_ms=campaign_at_ms, ballot=None)
+        )
 
     def _rank(self, successors: tuple[ReplicaKey, ...]) -> int | None:
         """Return our rank among the successors, from 0; None if we are not named (EQE-03, EQE-04)."""

@@ -5,10 +5,14 @@ a majority of them lets a node open a new epoch, so that a node that was cut off
 leader when it returns (Q-15). A node refuses it while it is in touch with its leader; from the moment it lost
 the leader it does not, or two followers could tell each other for ever that the dead one leads (KAFKA-17642).
 
+A follower that has heard nothing of its leader for long enough to suspect it asks for pre-votes, too, and
+stays a follower meanwhile (`suspicion`, D-40): whatever it hears of the leader ends that, and only a majority
+that has not heard the leader either makes it a candidate.
+
 A vote is a promise, durable before it is answered. A response counts only for the kind, epoch and round that
 it was asked in.
 
-Follows: VOTE-*, D-06 to D-08, KIP-996.
+Follows: VOTE-*, D-06 to D-08, D-40, KIP-996.
 Differs: a candidate that is no voter gets no vote and raises no epoch (VOTE-23, D-37).
 """
 
@@ -34,7 +38,14 @@ from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.rpc import CommonResponse, LeaderAndEpoch, VoteParams
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
-from kraftd.raft.timing import PRE_VOTE_ROUNDS_MAX, ask_again_ms, reach_again_ms
+from kraftd.raft.timing import (
+    BEHIND_DELAY_MS,
+    PRE_VOTE_ROUNDS_MAX,
+    ask_again_ms,
+    loss_delay_ms,
+    reach_again_ms,
+    suspect_again_ms,
+)
 from kraftd.types import NEVER_MS, NO_NODE, Now
 
 _NOT_WHOLE = "this node is not whole"
@@ -133,6 +144,54 @@ class Elections:
         else:
             self._ask(state.ballot, RequestKind.VOTE, now)
 
+    def poll_suspicion(self, now: Now, *, timeouts_deferred: bool) -> None:
+        """Ask for pre-votes while the leader is silent, and go on following it (D-40). Their result counts
+        here only, at the end of a turn: what had arrived of the leader was heard before.
+        """
+        raft = self.raft
+        state, suspicion = raft.state, raft.suspicion
+        if timeouts_deferred or not isinstance(state, Follower) or not self._may_suspect(state):
+            return
+        ballot = state.ballot
+        if ballot is None and not suspicion.is_silent:
+            if now.mono_ms >= suspicion.look_at_ms:
+                delay_ms = max(1, loss_delay_ms(raft.random_source))
+                suspicion.on_silent(now.mono_ms + delay_ms + (BEHIND_DELAY_MS if raft.is_behind else 0))
+        elif ballot is None:
+            if now.mono_ms >= suspicion.ask_at_ms:
+                self._begin_suspicion(state, now)
+        elif ballot.result is BallotResult.WON:
+            suspicion.on_campaign(state.leader_id, now.mono_ms)
+            self.changes.become_prospective_elected(state, ballot, now, "a majority does not hear the leader")
+        elif ballot.result is BallotResult.LOST:
+            suspicion.on_silent(now.mono_ms + suspect_again_ms(raft.random_source))
+            raft.update_state(replace(state, ballot=None))
+        else:
+            self._ask(ballot, RequestKind.PRE_VOTE, now, round_=state.round)
+
+    def _may_suspect(self, state: Follower) -> bool:
+        return state.in_touch and self.raft.may_vote and not self.raft.is_stopping
+
+    def _begin_suspicion(self, state: Follower, now: Now) -> None:
+        """Begin a round of pre-votes. The leader is asked, too: it refuses if it is alive, which ends the
+        suspicion.
+        """
+        raft = self.raft
+        suspicion = raft.suspicion
+        if not suspicion.has_asked:
+            silent_ms = suspicion.silent_ms(now.mono_ms)
+            text = (
+                f"leader {state.leader_id} was silent for {silent_ms} ms, and {suspicion.span_ms} are allowed"
+            )
+            raft.warn("leader_suspected", f"{text}: asking the voters whether they hear it")
+        raft.requests.forget(RequestKind.PRE_VOTE)
+        raft.refusals.clear()
+        silent = frozenset({state.leader_id}) & raft.quorum.voters.ids
+        ballot = Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), unreachable=silent)
+        round_ = suspicion.begin_round()
+        raft.update_state(replace(state, ballot=ballot, round=round_, started_at_ms=now.mono_ms))
+        self._ask(ballot, RequestKind.PRE_VOTE, now, round_=round_)
+
     def _ask(self, ballot: Ballot, kind: RequestKind, now: Now, *, round_: int = 0) -> None:
         raft = self.raft
         for voter in sorted(ballot.outstanding):
@@ -159,6 +218,10 @@ class Elections:
                     return min(state.deadline_ms, state.ask_at_ms)
                 ready_ms = raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
                 return min(state.deadline_ms, ready_ms)
+            case Follower() as state if self._may_suspect(state):
+                if state.ballot is not None:
+                    return raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
+                return raft.suspicion.ask_at_ms if raft.suspicion.is_silent else raft.suspicion.look_at_ms
             case Candidate() as state:
                 if state.retry_at_ms != NEVER_MS:
                     return NEVER_MS if raft.is_stopping else state.retry_at_ms
@@ -174,6 +237,11 @@ class Elections:
     ) -> None:
         """Count a response if it belongs to the current ballot."""
         granted = header.error == ErrorCode.NONE and response.topics[0].partitions[0].vote_granted
+        raft = self.raft
+        if isinstance(raft.state, Candidate) and raft.suspicion.on_answer(sent.to, now.mono_ms):
+            raft.warn_suspicion_wrong(f"suspected leader {sent.to} answers a request for its vote")
+        elif isinstance(raft.state, Follower) and sent.to == raft.leader_id and not granted:
+            raft.hear_leader(now.mono_ms, is_response=False)
         why = "" if granted else self._refusal(header)
         self._count(sent, granted=granted, why=why)
         self._act_on_result(now)
@@ -181,7 +249,9 @@ class Elections:
     def on_vote_failed(self, sent: Sent, reason: str, now: Now) -> None:
         """Stop waiting for a voter that could not be asked; it is asked again all the same (D-08)."""
         state = self.raft.state
-        if self._is_current(sent) and isinstance(state, Prospective | Candidate):
+        if not self._is_current(sent):
+            return
+        if isinstance(state, Prospective | Candidate | Follower) and state.ballot is not None:
             self.raft.refusals[sent.to] = reason
             self.raft.update_state(replace(state, ballot=state.ballot.mark_unreachable(sent.to)))
             self._act_on_result(now)
@@ -189,7 +259,9 @@ class Elections:
     def _count(self, sent: Sent, *, granted: bool, why: str) -> None:
         raft = self.raft
         state = raft.state
-        if not self._is_current(sent) or not isinstance(state, Prospective | Candidate):
+        if not self._is_current(sent) or not isinstance(state, Prospective | Candidate | Follower):
+            return
+        if state.ballot is None:
             return
         if granted:
             barriers = raft.peers.verify_identity(raft.peers.outbound_identity(sent.to))
@@ -215,6 +287,10 @@ class Elections:
             case Prospective() as state:
                 this_round = (state.epoch, state.round)
                 return sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round
+            case Follower() as state:
+                this_round = (state.epoch, state.round)
+                is_of_round = sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round
+                return is_of_round and state.ballot is not None
             case Candidate() as state:
                 return (
                     sent.kind is RequestKind.VOTE
@@ -317,7 +393,9 @@ class Elections:
             # Node 3 was cut off and asks for pre-votes. Node 1 leads, node 2 is in touch with it, and both
             # refuse: with a new epoch node 3 would depose node 1. If node 1 dies, node 2 loses touch and
             # grants: otherwise nodes 2 and 3 would tell each other for ever that node 1 leads.
-            case Follower(in_touch=True, leader_id=leader_id):
+            # Whoever has heard nothing of it for so long that it asks for pre-votes itself grants them, too:
+            # it does not know that its leader lives (D-40).
+            case Follower(in_touch=True, leader_id=leader_id) if not self.raft.suspicion.is_silent:
                 return f"in touch with leader {leader_id}"
             case Follower() | Unattached() | Prospective() | Candidate() | Resigned():
                 return self._why_not_electable(params)

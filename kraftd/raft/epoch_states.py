@@ -168,6 +168,12 @@ class Follower(msgspec.Struct, frozen=True):
     """When to ask for pre-votes, after the leader is lost or has ended its epoch."""
     epoch_ended: bool = False
     """Whether the leader sent EndQuorumEpoch: its connection is expected to close (D-09)."""
+    ballot: Ballot | None = None
+    """The pre-votes asked for because the leader is suspected; a good fetch response ends them (D-40)."""
+    round: int = 0
+    """The number of their round; only responses to it count."""
+    started_at_ms: int = 0
+    """When it began."""
 
     @property
     def election(self) -> Election:

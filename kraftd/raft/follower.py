@@ -62,7 +62,10 @@ class FollowerRole:
     def poll_follower(self, state: Follower, now: Now, *, timeouts_deferred: bool) -> None:
         """Fetch from the leader; once its fetch timeout is over, prepare a pre-vote."""
         raft = self.raft
-        if not timeouts_deferred and now.mono_ms >= state.deadline_ms:
+        if timeouts_deferred:
+            raft.suspicion.on_stalled(now.mono_ms)
+            raft.update_state(replace(state, ballot=None))
+        elif now.mono_ms >= state.deadline_ms:
             if not raft.may_vote or raft.is_stopping:
                 raft.follower_state.is_seeking_leader = True
                 deadline_ms = now.mono_ms + max(1, raft.timing.fetch_timeout_ms)
@@ -120,7 +123,10 @@ class FollowerRole:
             return
         target = self._fetch_target(now)
         if target != NO_NODE:
-            self._send_fetch(target, RequestKind.FETCH, now, max_wait_ms=raft.timing.park_ms)
+            wait_ms = raft.timing.beat_ms if raft.may_vote else raft.timing.park_ms
+            self._send_fetch(target, RequestKind.FETCH, now, max_wait_ms=wait_ms)
+            if target == raft.leader_id:
+                raft.suspicion.on_asked(now.mono_ms)
 
     def _fetch_target(self, now: Now) -> NodeId:
         """Return the node to fetch from; NO_NODE if none is ready."""
@@ -222,7 +228,7 @@ class FollowerRole:
         campaign_at_ms = now.mono_ms + max(1, loss_delay_ms(raft.random_source))
         if raft.is_behind:
             campaign_at_ms += BEHIND_DELAY_MS
-        raft.update_state(replace(state, in_touch=False, campaign_at_ms=campaign_at_ms))
+        raft.update_state(replace(state, in_touch=False, campaign_at_ms=campaign_at_ms, ballot=None))
 
     # --- responses --------------------------------------------------------------------------------------
 
@@ -302,6 +308,7 @@ class FollowerRole:
     def _record_good_fetch(self, state: Follower, now: Now) -> None:
         raft = self.raft
         raft.last_contact_at_ms = now.mono_ms
+        raft.hear_leader(now.mono_ms, is_response=True)
         raft.follower_state.good_connection = raft.peers.connection_to(state.leader_id)
         if not state.epoch_ended:
             deadline_ms = now.mono_ms + raft.timing.fetch_timeout_ms

@@ -271,6 +271,7 @@ class RaftNode:
                     self._resignation.poll_handover(leader_state, now)
             case Follower():
                 self._follower.poll_follower(state, now, timeouts_deferred=timeouts_deferred)
+                self._elections.poll_suspicion(now, timeouts_deferred=timeouts_deferred)
             case Prospective():
                 self._elections.poll_prospective(state, now, timeouts_deferred=timeouts_deferred)
             case Candidate():
@@ -294,8 +295,6 @@ class RaftNode:
         raft = self._raft
         if raft.leader_state is not None:
             part_ms = self._leader.wake_at_ms(raft.leader_state)
-        elif isinstance(raft.state, Follower):
-            part_ms = self._follower.wake_at_ms()
         else:
             part_ms = min(self._elections.wake_at_ms(), self._follower.wake_at_ms())
         wake_at_ms = min(
@@ -373,7 +372,7 @@ class RaftNode:
             case m.VoteResponse() as response:
                 self._elections.on_vote_response(sent, header, response, now)
             case m.BeginQuorumEpochResponse():
-                self._leader.on_begin_response(sent, header.error)
+                self._leader.on_begin_response(sent, header.error, now)
             case m.EndQuorumEpochResponse():
                 self._resignation.on_end_response(sent, header.error, now)
 

@@ -12,6 +12,8 @@ Here is what more than one part needs; what only one needs is with that part (`e
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import QuorumRequest, QuorumResponse
 from kraftd.raft import rpc
@@ -30,7 +32,7 @@ from kraftd.raft.effects import (
     StateChanged,
     Warned,
 )
-from kraftd.raft.epoch_states import EpochState, Unattached, check_move, state_name
+from kraftd.raft.epoch_states import EpochState, Follower, Unattached, check_move, state_name
 from kraftd.raft.events import Handle, Token
 from kraftd.raft.follower_state import Download, FollowerState
 from kraftd.raft.leader_state import LeaderState
@@ -39,7 +41,8 @@ from kraftd.raft.peers import Peers
 from kraftd.raft.rejoin import Rejoin, StateHealth
 from kraftd.raft.request_manager import RequestKind, RequestManager
 from kraftd.raft.rpc import LeaderAndEpoch
-from kraftd.raft.timing import BEHIND_RECORDS, RandomSource, Timing
+from kraftd.raft.suspicion import Suspicion
+from kraftd.raft.timing import BEHIND_RECORDS, WRONG_SUSPICION_MS, RandomSource, Timing
 from kraftd.raft.voters import Quorum, VoterSet
 from kraftd.types import (
     FORGET_PEERS,
@@ -103,6 +106,7 @@ class RaftState:
         self.peers = Peers(me, self.quorum, tuple(known_peers), self.rejoin)
         self.leader_state: LeaderState | None = None
         self.follower_state = FollowerState()
+        self.suspicion = Suspicion(fetch_timeout_ms=timing.fetch_timeout_ms)
         self.high_watermark: Offset = -1
         """The highest offset known to be committed; survives every change of state (Q-09, D-14)."""
         self.applied_offset: Offset = 0
@@ -296,6 +300,20 @@ class RaftState:
         """Return a new token for what the node starts itself."""
         self._next_token += 1
         return self._next_token
+
+    def hear_leader(self, now_ms: int, *, is_response: bool) -> None:
+        """Record that the leader of this epoch was heard: a suspicion ends, and is told as wrong (D-40)."""
+        state = self.state
+        if isinstance(state, Follower) and state.ballot is not None:
+            self.update_state(replace(state, ballot=None))
+        silent_ms = self.suspicion.on_heard(self.epoch, self.leader_id, now_ms, is_response=is_response)
+        if silent_ms:
+            self.warn_suspicion_wrong(f"leader {self.leader_id} was heard after {silent_ms} ms of silence")
+
+    def warn_suspicion_wrong(self, what: str) -> None:
+        """Log that a suspected leader was alive (D-40)."""
+        patience = f"for {WRONG_SUSPICION_MS // 60_000} minutes S is doubled"
+        self.warn("suspicion_wrong", f"{what}: {patience}, and {self.suspicion.span_ms} ms now")
 
     def identify(self, connection: int, peer: PeerIdentity, *, outbound: bool) -> None:
         """Register the peer of a connection; a leader discards what a replaced disk acknowledged (D-06)."""

@@ -103,6 +103,19 @@ class StateChanges:
         raft.refusals.clear()
         raft.transition_to(prospective, why)
 
+    def become_prospective_elected(self, state: Follower, ballot: Ballot, now: Now, why: str) -> None:
+        """Be one whom a majority would elect already, by what a suspicious follower asked it (D-40)."""
+        prospective = Prospective(
+            epoch=state.epoch,
+            ballot=ballot,
+            started_at_ms=state.started_at_ms,
+            deadline_ms=now.mono_ms + self.raft.timing.election_timeout_ms,
+            fetch_deadline_ms=state.fetch_deadline_ms,
+            leader_id=state.leader_id,
+            voted=state.voted,
+        )
+        self.raft.transition_to(prospective, why)
+
     def become_candidate(self, now: Now, why: str) -> None:
         """Vote for itself in the next epoch, and ask for the votes of the others."""
         raft = self.raft

@@ -21,6 +21,21 @@ LOSS_JITTER_MS = 100
 PRE_VOTE_ROUNDS_MAX = 3
 """The most rounds of pre-votes before a node follows its former leader again (D-08)."""
 
+BEAT_MS = 150
+"""How long a leader parks a voter's fetch at most: so it is heard at least that often (D-40)."""
+
+SUSPECT_MS = 450
+"""The shortest silence that makes a leader suspect (D-40)."""
+
+SUSPECT_AFTER_GAPS = 3
+"""How many of its longest gaps, lately, a leader may be silent for before it is suspected (D-40)."""
+
+GAP_WINDOW_MS = 30_000
+"""A gap is remembered for one to two of these."""
+
+WRONG_SUSPICION_MS = 600_000
+"""How long S is doubled after a suspicion of a leader that was alive (D-40)."""
+
 MIN_LEADER_MS = 1_000
 """The daemon's `Timing.min_leader_ms`: any client may ask for a hand-over, and no append is taken then."""
 
@@ -73,6 +88,11 @@ class Timing(msgspec.Struct, frozen=True):
         """
         return max(1, min(self.fetch_max_wait_ms, self.fetch_timeout_ms // 2, self.request_timeout_ms // 2))
 
+    @property
+    def beat_ms(self) -> int:
+        """The longest wait of a voter's fetch: it tells, too, that the leader is alive (D-40)."""
+        return min(BEAT_MS, self.park_ms)
+
     def election_ms(self, random_source: RandomSource) -> int:
         """Return a random election timeout in [T, 2T), at least 1."""
         span = self.election_timeout_ms
@@ -112,6 +132,11 @@ def loss_delay_ms(random_source: RandomSource) -> int:
 def ask_again_ms(random_source: RandomSource) -> int:
     """Return the wait before a refused pre-vote is asked once more (D-08)."""
     return 20 + random_source.next_int(31)
+
+
+def suspect_again_ms(random_source: RandomSource) -> int:
+    """Return the wait before a suspicion that was not shared is put to the voters again (D-40)."""
+    return 100 + random_source.next_int(51)
 
 
 def reach_again_ms(random_source: RandomSource) -> int:

@@ -366,9 +366,9 @@ class Cluster:
         if node.frozen_until_ms > self.now_ms:
             self.at(node.frozen_until_ms - self.now_ms, lambda: self.poll(node))
             return
-        self.carry_out(node, node.raft_node.poll(self.now(node)))
-        if node.raft_node is not None:
-            self.auditor.on_polled(self.view(node), self.now_ms, node.raft_node.wake_at_ms)
+        effects = node.raft_node.poll(self.now(node))
+        self.auditor.on_polled(self.view(node), self.now(node).mono_ms, node.raft_node.wake_at_ms)
+        self.carry_out(node, effects)
         self.schedule_poll(node)
 
     def schedule_poll(self, node: Node) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from kraftd.raft.effects import StateChanged
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Unattached
+from kraftd.raft.timing import Timing
 from kraftd.types import Election, Now, ReplicaKey
 from tests.stories.cluster import Cluster
 
@@ -88,16 +89,44 @@ def test_a_leader_that_lives_is_followed_again_though_nobody_else_is_there() -> 
 
 
 @pytest.mark.covers("D-08", "VOTE-28")
-def test_a_leader_that_hangs_is_replaced_after_the_fetch_timeout() -> None:
+def test_a_leader_that_hangs_is_replaced_after_a_fetch_timeout_that_is_below_s() -> None:
+    cluster = Cluster(timing=Timing(fetch_timeout_ms=300))
+    cluster.elect()
+    cluster.run(400)
+    cluster.nodes[1].frozen_until_ms = cluster.now_ms + 10_000
+    cluster.take_trace()
+    assert 100 < cluster.run_until(lambda: cluster.leader != 1 and cluster.has_leader()) < 500
+    assert "leader_suspected" not in cluster.take_trace()
+
+
+@pytest.mark.covers("D-40")
+def test_a_leader_that_hangs_is_replaced_once_it_was_silent_for_s() -> None:
     cluster = Cluster()
     cluster.elect()
-    cluster.run(100)
+    cluster.run(400)
     cluster.nodes[1].frozen_until_ms = cluster.now_ms + 10_000
-    assert 1_500 < cluster.run_until(lambda: cluster.leader != 1 and cluster.has_leader()) < 2_500
+    assert 250 < cluster.run_until(lambda: cluster.leader != 1 and cluster.has_leader()) < 650
 
     # The old leader wakes up, finds out what it missed, and has nothing acknowledged meanwhile.
     cluster.run(12_000)
     assert isinstance(cluster.raft_node(1).state, Follower)
+
+
+@pytest.mark.covers("D-40", "D-01")
+def test_a_follower_that_hangs_or_is_deaf_deposes_nobody() -> None:
+    cluster = Cluster()
+    cluster.elect()
+    cluster.run(400)
+    cluster.nodes[2].frozen_until_ms = cluster.now_ms + 1_500
+    cluster.run(2_000)
+    cluster.cut |= {(1, 3)}  # node 3 suspects the leader, which node 2 hears
+    cluster.take_trace()
+    cluster.run(1_900)
+    assert "leader_suspected" in (trace := cluster.take_trace())
+    assert "StateChanged" not in trace
+    cluster.cut.clear()
+    cluster.run(3_000)
+    assert (cluster.leader, cluster.raft_node(2).epoch) == (1, 1)
 
 
 @pytest.mark.covers("D-08")

@@ -32,6 +32,7 @@ from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.second_reading import SECOND_READING
 from tests.sabotage.corpus.snapshots import SNAPSHOTS
 from tests.sabotage.corpus.storage import STORAGE
+from tests.sabotage.corpus.suspecting import SUSPECTING
 from tests.sabotage.corpus.tokens import TOKENS
 from tests.sabotage.corpus.topics import TOPICS
 from tests.sabotage.corpus.unread import UNREAD
@@ -44,6 +45,7 @@ MUTANTS = (
     *BROKERS,
     *ELECTIONS,
     *ELECTION_REASONS,
+    *SUSPECTING,
     *REPLICATION,
     *PROMISES,
     *STORAGE,

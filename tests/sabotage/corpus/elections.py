@@ -94,7 +94,7 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.elections:Elections._why_no_pre_vote",
-            "case Follower(in_touch=True, leader_id=leader_id):",
+            "case Follower(in_touch=True, leader_id=leader_id) if not self.raft.suspicion.is_silent:",
             "case Follower(leader_id=leader_id) | Prospective(leader_id=leader_id) if leader_id >= 0:",
         ),
         (

@@ -13,7 +13,7 @@ from kraftd.errors import ErrorCode, MalformedError
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc, snapshot_rpc
-from kraftd.raft.epoch_states import Ballot, Leader, Prospective, Unattached
+from kraftd.raft.epoch_states import Ballot, Follower, Leader, Prospective, Unattached
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.snapshot_rpc import FetchSnapshotParams
 from kraftd.types import Election, Endpoint, OffsetAndEpoch, PeerIdentity, ReplicaKey
@@ -180,6 +180,34 @@ def asked(said: int, replica: int = 2, *effects: fx.Effect) -> Step:
     return handled(ev.RequestReceived(HANDLE, rpc.fetch_request("c", ask, 1), 18, peer(said)), *effects)
 
 
+def follow(**changes: object) -> Step:
+    return state(state=Follower(3, 2, 9_000, in_touch=True), durable_election=Election(3, 2), **changes)
+
+
+def heard(now_ms: int) -> Step:
+    """The leader answers a fetch."""
+    response = rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(3, 2))
+    return event(1, ev.ResponseReceived(2, 1, response), now_ms)
+
+
+def suspects(number: int, round_: int, asks_at_ms: int) -> list[Step]:
+    """A follower asks for a pre-vote, and follows on."""
+    ballot = Ballot(frozenset({1, 2, 3}), frozenset({1}))
+    ask = VoteParams(3, ME, OffsetAndEpoch(5, 1), ReplicaKey(3), pre_vote=True)
+    follower = Follower(3, 2, 9_000, in_touch=True, ballot=ballot, round=round_)
+    return [
+        state(state=follower, durable_election=Election(3, 2)),
+        polled(asks_at_ms),
+        effect(1, fx.Send(3, number, rpc.vote_request("c", ask))),
+    ]
+
+
+ASKED_FOR_PRE_VOTE = ev.RequestReceived(
+    HANDLE,
+    rpc.vote_request("c", VoteParams(3, ReplicaKey(2), OffsetAndEpoch(5, 1), ME, pre_vote=True)),
+    2,
+    peer(2),
+)
 CONFIRMED = effect(1, fx.ConfirmPeer(CONNECTION, peer(2)))
 CLAIMED = ev.PeerClaimed(41, 2, bytes(16), bytes(16))
 REFUSED = fx.Reply(HANDLE, rpc.fetch_response(ErrorCode.INVALID_VOTER_KEY, LeaderAndEpoch(3, 1)))
@@ -347,6 +375,35 @@ CASES: dict[str, tuple[str, list[Step]]] = {
             *pre_vote(2, 2),
             pre_vote_granted(1),
             effect(1, CAMPAIGNS),
+        ],
+    ),
+    "a pre-vote of an earlier suspicion that counts": (
+        "PreVotesAreOfOneRound",
+        [
+            effect(3, cast(1, pre_vote=True)),
+            *suspects(1, 1, 500),
+            *suspects(2, 2, 700),
+            pre_vote_granted(1),
+            effect(1, fx.StateChanged("follower", "prospective", 3, "")),
+            effect(1, CAMPAIGNS),
+        ],
+    ),
+    "an election that is written for a pre-vote": (
+        "PreVotesWriteNothing",
+        [handled(ASKED_FOR_PRE_VOTE, fx.PersistElection(Election(3, -1, ReplicaKey(2))))],
+    ),
+    "a leader that is heard and suspected": (
+        "HeardLeadersAreNotSuspected",
+        [follow(), effect(1, fetch(5)), heard(100), *suspects(1, 1, 549)],
+    ),
+    "a leader that is heard by who grants a pre-vote": (
+        "HeardLeadersAreNotSuspected",
+        [
+            follow(),
+            effect(1, fetch(5)),
+            heard(100),
+            event(1, ASKED_FOR_PRE_VOTE, 549),
+            effect(1, cast(2, pre_vote=True)),
         ],
     ),
     "a caller who is never told": (
@@ -558,6 +615,25 @@ def test_a_leader_that_is_followed_and_a_candidate_that_was_granted_are_left_alo
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     effect(2, cast(1, pre_vote=True))(auditor, nodes)
     for step in [*pre_vote(1, 1), *pre_vote(2, 2), pre_vote_granted(2), effect(1, CAMPAIGNS)]:
+        step(auditor, nodes)
+
+
+def test_a_suspicion_of_a_silent_leader_is_left_alone() -> None:
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    steps = [
+        follow(),
+        effect(1, fetch(5)),
+        heard(100),
+        event(1, ASKED_FOR_PRE_VOTE, 550),
+        handled(ASKED_FOR_PRE_VOTE),
+        effect(1, cast(2, pre_vote=True)),
+        effect(3, cast(1, pre_vote=True)),
+        *suspects(1, 1, 550),
+        pre_vote_granted(1),
+        effect(1, fx.StateChanged("follower", "prospective", 3, "")),
+        effect(1, CAMPAIGNS),
+    ]
+    for step in steps:
         step(auditor, nodes)
 
 

@@ -327,7 +327,7 @@ def test_a_fetch_tells_where_the_log_ends_and_who_asks(epochs: tuple[int, ...], 
     request = send.request
     assert isinstance(request, m.FetchRequest)
     assert (request.cluster_id, request.replica_state.replica_id) == (CLUSTER_ID, 1)
-    assert (request.max_wait_ms, request.max_bytes) == (500, 8 << 20)
+    assert (request.max_wait_ms, request.max_bytes) == (150, 8 << 20)
     (topic,) = request.topics
     (data,) = topic.partitions
     assert (topic.topic_id, data.partition) == (METADATA_TOPIC_ID, 0)

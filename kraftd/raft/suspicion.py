@@ -1,0 +1,175 @@
+"""How long a follower has heard nothing of its leader, and how long is too long (D-40).
+
+A leader answers a parked fetch of a voter after 150 ms, from its loop (`Timing.beat_ms`): so a follower that
+waits hears of it at least that often, unless the process stands still, the machine is gone or the network
+fails. After S without a word the leader is *suspected*. That deposes nobody: the follower asks the others for
+pre-votes, follows on, and grants the pre-votes of others (`elections`); whoever hears the leader refuses.
+
+S is 450 ms, or three times the longest gap of this leader in the last half to whole minute, so that a leader
+or a network that is slow in the ordinary is given its time. A suspicion that was wrong doubles S for ten
+minutes, whoever leads: the fault may be the network's, or this node's own. S never exceeds the fetch timeout,
+after which D-08 goes on as ever. It is the fetch timeout until a gap of this leader is known: its first good
+response ends the wait for a leader, the second one tells the first gap. That the leader beats needs no
+knowledge of its version: the fetch itself says how long it may be parked.
+
+A gap or a silence counts only while a fetch waits for its response: a follower that flushes, or downloads a
+snapshot, has not asked; and a process that stood still has not listened (D-01).
+
+Entered by `follower` and `announcements` (what is asked and heard), `elections` (what follows) and `leader`.
+Reads no clock.
+"""
+
+from kraftd.raft.timing import (
+    GAP_WINDOW_MS,
+    SUSPECT_AFTER_GAPS,
+    SUSPECT_MS,
+    WRONG_SUSPICION_MS,
+)
+from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId
+
+_DOUBLINGS_MAX = 16
+_UNKNOWN = -1
+
+
+class Suspicion:
+    """The silence of the leader that is followed. Mutable; the `RaftState` is its only owner."""
+
+    __slots__ = (
+        "_deposed",
+        "_deposed_until_ms",
+        "_doubled_until_ms",
+        "_doublings",
+        "_gap_before_ms",
+        "_gap_ms",
+        "_leader",
+        "_since_ms",
+        "_span_max_ms",
+        "_window_ends_ms",
+        "ask_at_ms",
+        "has_asked",
+        "is_silent",
+        "look_at_ms",
+        "round",
+        "span_ms",
+    )
+
+    def __init__(self, *, fetch_timeout_ms: int) -> None:
+        self._span_max_ms = fetch_timeout_ms
+        self._leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
+        self._since_ms = NEVER_MS
+        """Since when this node waits for its leader and hears nothing; NEVER_MS while it does not wait."""
+        self._gap_ms = self._gap_before_ms = _UNKNOWN
+        """The longest gap of this window of time, and of the one before."""
+        self._window_ends_ms = 0
+        self._doublings = 0
+        self._doubled_until_ms = 0
+        self._deposed = NO_NODE
+        self._deposed_until_ms = 0
+        self.span_ms = fetch_timeout_ms
+        """S: how long a silence makes the leader suspect; found when the leader is heard."""
+        self.look_at_ms = NEVER_MS
+        """When the silence will have lasted for S; NEVER_MS while this node does not wait."""
+        self.is_silent = False
+        """Whether a turn of this node has found that the leader was silent for S."""
+        self.ask_at_ms = NEVER_MS
+        """When to ask for pre-votes, if it is silent until then."""
+        self.has_asked = False
+        """Whether pre-votes were asked for during this silence."""
+        self.round = 0
+        """The number of the last round of pre-votes that a suspicion led to; never used twice."""
+
+    def on_asked(self, now_ms: int) -> None:
+        """A fetch was sent to the leader; if the last one failed, the silence goes on."""
+        if self._since_ms == NEVER_MS:
+            self._since_ms = now_ms
+            self.look_at_ms = now_ms + self.span_ms
+
+    def on_heard(self, epoch: Epoch, leader_id: NodeId, now_ms: int, *, is_response: bool) -> int:
+        """The leader was heard: it answered the fetch, or told something while the fetch still waits.
+
+        Returns:
+            How long it was silent if it was suspected, so that S is doubled now; else 0.
+        """
+        silent_ms = 0
+        if self._leader != (epoch, leader_id):
+            self._leader = (epoch, leader_id)
+            self._gap_ms = self._gap_before_ms = _UNKNOWN
+            self._window_ends_ms = now_ms + GAP_WINDOW_MS
+            self._since_ms = NEVER_MS
+        elif self._since_ms != NEVER_MS:
+            gap_ms = now_ms - self._since_ms
+            self._record_gap(gap_ms, now_ms)
+            if self.has_asked:
+                silent_ms = gap_ms
+                self._double(now_ms)
+        still_waits = not is_response and self._since_ms != NEVER_MS
+        self._wait_anew(now_ms if still_waits else NEVER_MS, now_ms)
+        return silent_ms
+
+    def _record_gap(self, gap_ms: int, now_ms: int) -> None:
+        if now_ms >= self._window_ends_ms:
+            self._gap_before_ms, self._gap_ms = self._gap_ms, gap_ms
+            self._window_ends_ms = now_ms + GAP_WINDOW_MS
+        self._gap_ms = max(self._gap_ms, gap_ms)
+
+    def on_stalled(self, now_ms: int) -> None:
+        """This process stood still: what the leader sent meanwhile may not have been read (D-01)."""
+        self._wait_anew(now_ms if self._since_ms != NEVER_MS else NEVER_MS, now_ms)
+
+    def on_silent(self, ask_at_ms: int) -> None:
+        """A turn found, after everything that had arrived, that the leader was silent for S."""
+        self.is_silent = True
+        self.ask_at_ms = ask_at_ms
+
+    def begin_round(self) -> int:
+        """Pre-votes are asked for. Returns the number of the round."""
+        self.has_asked = True
+        self.ask_at_ms = NEVER_MS
+        self.round += 1
+        return self.round
+
+    def on_campaign(self, leader_id: NodeId, now_ms: int) -> None:
+        """A majority did not hear the leader either, and this node campaigns."""
+        self._deposed, self._deposed_until_ms = leader_id, now_ms + self._span_max_ms
+        self._wait_anew(NEVER_MS, now_ms)
+
+    def on_answer(self, node_id: NodeId, now_ms: int) -> bool:
+        """A voter answered this candidate or leader. Returns whether it is the leader that was suspected, and
+        soon enough to say that it was alive: so S is doubled.
+
+        Node 1 led, and its loop stood still for 500 ms; nodes 2 and 3 elected node 2. If nobody learned from
+        that, and the same work makes node 2 stand still for as long, they would depose each other for ever.
+        """
+        if node_id != self._deposed or self._deposed == NO_NODE:
+            return False
+        self._deposed = NO_NODE
+        if now_ms > self._deposed_until_ms:
+            return False
+        self._double(now_ms)
+        self._find_span(now_ms)
+        return True
+
+    def _double(self, now_ms: int) -> None:
+        is_over = now_ms >= self._doubled_until_ms
+        self._doublings = 1 if is_over else min(self._doublings + 1, _DOUBLINGS_MAX)
+        self._doubled_until_ms = now_ms + WRONG_SUSPICION_MS
+
+    def _wait_anew(self, since_ms: int, now_ms: int) -> None:
+        """Begin a new silence, or none (NEVER_MS)."""
+        self._find_span(now_ms)
+        self._since_ms = since_ms
+        self.look_at_ms = NEVER_MS if since_ms == NEVER_MS else since_ms + self.span_ms
+        self.is_silent = self.has_asked = False
+        self.ask_at_ms = NEVER_MS
+
+    def _find_span(self, now_ms: int) -> None:
+        longest_gap_ms = max(self._gap_ms, self._gap_before_ms)
+        doublings = self._doublings if now_ms < self._doubled_until_ms else 0
+        self.span_ms = self._span_max_ms
+        if longest_gap_ms != _UNKNOWN:
+            span_ms = max(SUSPECT_MS, SUSPECT_AFTER_GAPS * longest_gap_ms) << doublings
+            self.span_ms = min(span_ms, self._span_max_ms)
+
+    def silent_ms(self, now_ms: int) -> int:
+        """How long the leader has been silent while this node waited for it."""
+        return now_ms - self._since_ms if self._since_ms != NEVER_MS else 0

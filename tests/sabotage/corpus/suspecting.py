@@ -1,0 +1,125 @@
+"""Bugs of early suspicion: who is suspected, when, and who agrees (D-40)."""
+
+from tests.sabotage.mutant import mutant
+
+_TESTS = "tests/unit/raft/test_suspicion.py"
+_ELECTIONS = "kraftd.raft.elections:Elections"
+_SUSPICION = "kraftd.raft.suspicion:Suspicion"
+
+SUSPECTING = (
+    mutant(
+        "suspects-for-all",
+        "D-40",
+        "Who suspects its leader campaigns, and asks nobody whether the leader was silent for others, too.",
+        "sim",
+        (
+            f"{_ELECTIONS}._begin_suspicion",
+            "ballot = Ballot(raft.quorum.voters.ids, frozenset({raft.me.id}), unreachable=silent)",
+            "ballot = Ballot(raft.quorum.voters.ids, raft.quorum.voters.ids - silent, unreachable=silent)",
+        ),
+    ),
+    mutant(
+        "hears-and-grants",
+        "D-40",
+        "A follower that has just heard its leader grants a pre-vote to one that has not.",
+        "sim",
+        (
+            f"{_ELECTIONS}._why_no_pre_vote",
+            "leader_id=leader_id) if not self.raft.suspicion.is_silent:",
+            "leader_id=leader_id) if self.raft.is_stopping:",
+        ),
+    ),
+    mutant(
+        "suspects-within-a-gap",
+        "D-40",
+        "A leader is suspected after 450 ms, although it was silent for as long before, and was alive.",
+        "tests",
+        (f"{_SUSPICION}._find_span", "SUSPECT_AFTER_GAPS * longest_gap_ms", "longest_gap_ms // 3"),
+        where=(_TESTS,),
+    ),
+    mutant(
+        "s-above-the-fetch-timeout",
+        "D-40",
+        "After long gaps S grows beyond the fetch timeout.",
+        "tests",
+        (f"{_SUSPICION}._find_span", "min(span_ms, self._span_max_ms)", "span_ms"),
+        where=(_TESTS,),
+    ),
+    mutant(
+        "never-doubts-itself",
+        "D-40",
+        "A suspicion that was wrong does not double S.",
+        "tests",
+        (f"{_SUSPICION}._double", "self._doublings = 1 if is_over", "self._doublings = 0 if now_ms"),
+        where=(_TESTS,),
+    ),
+    mutant(
+        "doubts-for-ever",
+        "D-40",
+        "A suspicion that was wrong once doubles S for good.",
+        "tests",
+        (f"{_SUSPICION}._find_span", "if now_ms < self._doubled_until_ms else 0", "if now_ms >= 0 else 0"),
+        where=(_TESTS,),
+    ),
+    mutant(
+        "suspects-after-its-own-stall",
+        "D-01",
+        "A process that stood still takes the time for silence of its leader.",
+        "tests",
+        (
+            "kraftd.raft.follower:FollowerRole.poll_follower",
+            "raft.suspicion.on_stalled(now.mono_ms)",
+            "raft.suspicion.silent_ms(now.mono_ms)",
+        ),
+        where=(_TESTS,),
+    ),
+    mutant(
+        "grants-outlive-a-stall",
+        "D-01",
+        "A node that stood still after it had asked campaigns by grants from before the stall.",
+        "tests",
+        (
+            "kraftd.raft.follower:FollowerRole.poll_follower",
+            "raft.update_state(replace(state, ballot=None))",
+            "pass",
+        ),
+        (
+            f"{_ELECTIONS}.poll_suspicion",
+            "if timeouts_deferred or not isinstance(state, Follower)",
+            "if not isinstance(state, Follower)",
+        ),
+        where=(_TESTS,),
+    ),
+    mutant(
+        "heard-and-suspected-on",
+        "D-40",
+        "A heartbeat of the leader, or its refusal, does not end the suspicion.",
+        "tests",
+        (
+            "kraftd.raft.state:RaftState.hear_leader",
+            "if isinstance(state, Follower) and state.ballot is not None:",
+            "if isinstance(state, Follower) and is_response:",
+        ),
+        where=(_TESTS,),
+    ),
+    mutant(
+        "silent-while-it-flushes",
+        "D-40",
+        "A follower that flushes, and so has not asked for anything, takes its leader for silent.",
+        "tests",
+        (
+            f"{_SUSPICION}.on_heard",
+            "self._wait_anew(now_ms if still_waits else NEVER_MS, now_ms)",
+            "self._wait_anew(now_ms if still_waits or is_response else NEVER_MS, now_ms)",
+        ),
+        where=(_TESTS,),
+    ),
+    mutant(
+        "learns-nothing-from-deposing",
+        "D-40",
+        "That a leader follows its successor at once does not tell that it was alive.",
+        "tests",
+        (f"{_SUSPICION}.on_answer", "if now_ms > self._deposed_until_ms:", "if now_ms >= 0:"),
+        where=(_TESTS,),
+    ),
+)
