@@ -91,7 +91,8 @@ D-25 to D-34 are kept for changes of the voters, and repair.
           for no timeout. A node that has much left to apply waits 300 ms more. Pre-votes that were refused
           are not repeated before the fetch timeout; voters that could not be reached are asked anew.
     D-09  A hand-over waits for the successor's log, then names it first, and it campaigns at once, unless it
-          has much left to apply; the old leader stays to vote.
+          has much left to apply; the old leader stays to vote, and one that stops until the successor's first
+          commit, a fetch timeout at most.
     D-10  The high watermark is a majority's, never goes back, moves only past a record of the leader's own
           epoch, and is pushed to waiting followers, within a millisecond.
     D-11  Check-quorum counts progress since a voter's previous fetch, not mere presence.

@@ -61,9 +61,11 @@ class Announcements:
             self.changes.observe_epoch(leader_and_epoch, now, f"{params.leader_id} led", from_leader=True)
             if (raft.epoch, raft.leader_id) != (params.epoch, params.leader_id):
                 error = ErrorCode.INVALID_REQUEST
-            elif isinstance(raft.state, Follower):
-                self._campaign_as_successor(raft.state, params, now)
+        # Answered before anything comes of it. If the old leader heard of the next epoch here, it would write
+        # that to its disk, and once more with its vote when the request for it is there.
         raft.reply(event.handle, rpc.end_response(error, raft.leader_and_epoch(event.version)))
+        if error is ErrorCode.NONE and isinstance(raft.state, Follower):
+            self._campaign_as_successor(raft.state, params, now)
 
     def _campaign_as_successor(self, state: Follower, params: EndParams, now: Now) -> None:
         raft = self.raft

@@ -3,8 +3,10 @@
 A leader that hands over takes no more appends, waits until its successor holds all that is flushed here,
 and only then ends its epoch with EndQuorumEpoch, the successor first; if that takes too long it leads on
 and says why. A process that stops does the same, but leaves even without a successor at half of its time,
-so that the others begin at once. The old leader stays to vote until it sees the new epoch or its time is
-up. A leader whose disk turns out to have lost a part of the log sends EndQuorumEpoch at once.
+so that the others begin at once. The old leader stays to vote, and to follow until it knows that its
+successor has committed a record, or its time is up: to close its files would slow a disk that they share,
+and of two voters it is the one that the first commit needs. A leader whose disk turns out to have lost a part
+of the log sends EndQuorumEpoch at once.
 
 A leader that is asked to hand over early in its epoch leads on until `Timing.min_leader_ms` is over: any
 client may ask, and with endless requests no leader would have the time to commit anything (D-38).
@@ -37,6 +39,10 @@ class Resignation:
         self._stop_at_ms = NEVER_MS
         """When a process that is stopping ends even while it leads; NEVER_MS unless it is stopping."""
         self._was_handed_over = False
+        self._follows_until_ms = NEVER_MS
+        """When a process that has handed over ends without a commit of its successor; NEVER_MS before it sees
+        the next epoch.
+        """
 
     # --- leaving ----------------------------------------------------------------------------------------
 
@@ -93,6 +99,7 @@ class Resignation:
         raft = self.raft
         raft.is_stopping = True
         self._stop_at_ms = event.deadline_ms
+        self._was_handed_over = self._was_handed_over and isinstance(raft.state, Resigned)
         leader_state = raft.leader_state
         if leader_state is not None and leader_state.followers:
             patience_ms = max(0, event.deadline_ms - now.mono_ms) // 2
@@ -197,15 +204,27 @@ class Resignation:
             return
         state = raft.state
         has_duty = isinstance(state, Resigned) or (isinstance(state, Leader) and bool(raft.quorum.others))
-        if not has_duty or now.mono_ms >= self._stop_at_ms:
-            self._stop_at_ms = NEVER_MS
-            raft.out.append(ShutdownReady(handed_over=self._was_handed_over and not has_duty))
+        if (has_duty or self._awaits_successor(now)) and now.mono_ms < self._stop_at_ms:
+            return
+        self._stop_at_ms = self._follows_until_ms = NEVER_MS
+        raft.out.append(ShutdownReady(handed_over=self._was_handed_over and not has_duty))
+
+    def _awaits_successor(self, now: Now) -> bool:
+        """Whether the leadership was handed over and the successor has, as far as is known here, not yet
+        committed a record of its epoch. Nobody waits for that longer than a fetch timeout.
+        """
+        raft = self.raft
+        if not self._was_handed_over or raft.is_epoch_committed:
+            return False
+        if self._follows_until_ms == NEVER_MS:
+            self._follows_until_ms = now.mono_ms + raft.timing.fetch_timeout_ms
+        return now.mono_ms < self._follows_until_ms
 
     def wake_at_ms(self) -> int:
         """Return the monotonic time at which this part must act next."""
         raft = self.raft
         state = raft.state
-        wake_at_ms = self._stop_at_ms
+        wake_at_ms = min(self._stop_at_ms, self._follows_until_ms)
         if isinstance(state, Resigned):
             if not raft.is_stopping:
                 wake_at_ms = min(wake_at_ms, state.deadline_ms)

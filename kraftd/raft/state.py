@@ -217,6 +217,11 @@ class RaftState:
             return self.log.position
         return OffsetAndEpoch(flushed, self.log.epoch_before(flushed))
 
+    @property
+    def is_epoch_committed(self) -> bool:
+        """Whether a record of the current epoch is known to be committed."""
+        return self.log.epoch_before(max(0, self.high_watermark)) == self.epoch
+
     def is_plausible_epoch(self, epoch: Epoch) -> bool:
         """Whether a quorum can have reached this epoch. One wrong number must not raise all nodes to the
         largest epoch that fits into its field: no leader could be elected any more, not even after a restart

@@ -30,6 +30,7 @@ from tests.sabotage.corpus.promises import PROMISES
 from tests.sabotage.corpus.reassignment import REASSIGNMENT
 from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.second_reading import SECOND_READING
+from tests.sabotage.corpus.slots import SLOTS
 from tests.sabotage.corpus.snapshots import SNAPSHOTS
 from tests.sabotage.corpus.storage import STORAGE
 from tests.sabotage.corpus.suspecting import SUSPECTING
@@ -49,6 +50,7 @@ MUTANTS = (
     *REPLICATION,
     *PROMISES,
     *STORAGE,
+    *SLOTS,
     *SNAPSHOTS,
     *LOG_FRONT,
     *UNREAD,

@@ -247,6 +247,16 @@ def test_the_first_successor_campaigns_in_the_same_event() -> None:
     assert requests_to(lone.effects[seen:], m.VoteRequest) == [2, 3]
 
 
+@covers("EQE-01", "D-09")
+def test_the_old_leader_is_answered_before_the_next_epoch_begins() -> None:
+    """Else it would write the epoch to its disk, and then once more with its vote."""
+    lone = following()
+    seen = len(lone.effects)
+    assert lone.ask_end(5, 2, (key_of(ME), key_of(3))).leader_epoch == 5
+    kinds = [type(effect) for effect in lone.effects[seen:]]
+    assert kinds.index(fx.Reply) < kinds.index(fx.PersistElection)
+
+
 @covers("EQE-02")
 @pytest.mark.parametrize(("position", "delay_ms"), [(1, 125), (2, 250), (3, 500)])
 def test_later_successors_wait_twice_as_long_from_one_to_the_next(position: int, delay_ms: int) -> None:

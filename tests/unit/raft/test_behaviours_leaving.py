@@ -10,6 +10,7 @@ from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
+from kraftd.records.batch import encode_batch
 from kraftd.types import NO_NODE, Election, Endpoint, PeerIdentity
 from tests.conformance import covers
 from tests.unit.raft.lone import ME, Lone, every, key_of, requests_to
@@ -272,7 +273,7 @@ def test_who_resigned_follows_nobody_in_the_epoch_it_led_and_whoever_leads_a_lat
 
 
 @covers("RSG-08", "D-09")
-def test_a_leader_that_stops_votes_for_its_successor_before_it_goes() -> None:
+def test_a_leader_that_stops_votes_for_its_successor_and_follows_it_up_to_its_first_commit() -> None:
     lone = leading().establish()
     effects = lone.shut_down(5_000)
     assert isinstance(lone.raft_node.state, Resigned)
@@ -280,7 +281,35 @@ def test_a_leader_that_stops_votes_for_its_successor_before_it_goes() -> None:
     assert every(effects, fx.ShutdownReady) == []
     seen = len(lone.effects)
     assert lone.ask_vote(6).vote_granted
+    lone.ask_begin(6, 2)
+    end = lone.raft_node.log.end_offset
+    record = encode_batch(end, 6, 0, [b"leader change"])
+    lone.fetch_response(record, high_watermark=end)
+    assert every(lone.effects[seen:], fx.ShutdownReady) == [], "what is committed is of the epoch before"
+    lone.fetch_response(high_watermark=end + 1)
     assert every(lone.effects[seen:], fx.ShutdownReady) == [fx.ShutdownReady(handed_over=True)]
+
+
+@covers("RSG-08", "D-09")
+@pytest.mark.parametrize(("patience_ms", "waits_ms"), [(20_000, 2_000), (1_000, 1_000)])
+def test_a_leader_that_stops_waits_for_its_successor_no_longer_than_a_fetch_timeout_or_its_deadline(
+    patience_ms: int, waits_ms: int
+) -> None:
+    lone = leading().establish()
+    lone.shut_down(patience_ms)
+    seen = len(lone.effects)
+    assert lone.ask_vote(6).vote_granted
+    lone.run(waits_ms - 1)
+    assert every(lone.effects[seen:], fx.ShutdownReady) == []
+    lone.run(1)
+    assert every(lone.effects[seen:], fx.ShutdownReady) == [fx.ShutdownReady(handed_over=True)]
+
+
+@covers("RSG-10")
+def test_who_handed_over_long_before_it_stops_waits_for_nobody() -> None:
+    lone = resigned()
+    lone.ask_begin(6, 2)
+    assert every(lone.shut_down(60_000), fx.ShutdownReady) == [fx.ShutdownReady(handed_over=False)]
 
 
 @covers("RSG-09", "RSG-12")
