@@ -27,7 +27,6 @@ Schema of `can-stop`: broker_id, can_stop (bool), without_leader, under_min_isr 
     `kraftctl partitions list`).
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -42,7 +41,7 @@ from kraftd.cli.options import (
     bootstrap_of,
     output_of,
 )
-from kraftd.cli.output import columns, emit, id_text, labels, terminal_columns, wrapped
+from kraftd.cli.output import columns, emit, id_text, labels
 from kraftd.cli.pages import Listing, ask_pages
 from kraftd.cli.partition_pages import list_partitions
 from kraftd.cli.pending import pending_since
@@ -148,8 +147,7 @@ def pending_table(data: Mapping[str, Any]) -> str:
     least = "" if data["is_complete"] else "at least "
     waiting = f"{least}{count} records wait for it, from {data['begin_offset']} on"
     head = f"{broker} has read the log up to offset {data['metadata_offset']}; {waiting}."
-    first = wrapped(head, "  ", terminal_columns(sys.stdout))
-    tables = [first, columns(("Kind", "Records"), data["records"].items())]
+    tables = [head, columns(("Kind", "Records"), data["records"].items())]
     cells = [
         (row["change"], row["partitions"], row["topic"] or f"({row['topic_id']})") for row in data["topics"]
     ]

@@ -18,7 +18,6 @@ Differs: with `--all-topic-partitions` that ends with 1 while any broker is down
 back every night would call every night a failure, until nobody reads its mail any more.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -37,7 +36,7 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.outcomes import NOT_NOW, Row, unknown_outcome
-from kraftd.cli.output import columns, emit, note, terminal_columns, wrapped
+from kraftd.cli.output import columns, emit, note
 from kraftd.cli.topic_pages import describe_topics
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
@@ -215,8 +214,6 @@ def elect_table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return "no partition needs it"
     cells = [(row["topic"], row["partition"], row["outcome"], row["error"] or "-") for row in rows]
-    meanings = dict.fromkeys(f"{row['error']}: {row['why']}" for row in rows if row["error"] and row["why"])
-    width = terminal_columns(sys.stdout)
-    told = [wrapped(line, "  ", width) for line in meanings]
+    told = dict.fromkeys(f"{row['error']}: {row['why']}" for row in rows if row["error"] and row["why"])
     table = columns(("Topic", "Partition", "Outcome", "Error"), cells)
     return "\n".join([table, *([""] if told else []), *told])

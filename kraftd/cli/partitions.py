@@ -16,7 +16,6 @@ Schema of `explain`: topic, topic_id, partition, state (NonExistent, New, Online
 Follows: the options of `kafka-topics --describe`, which needs a broker.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -33,7 +32,7 @@ from kraftd.cli.options import (
     check_line,
     output_of,
 )
-from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels, terminal_columns, wrapped
+from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels
 from kraftd.cli.partition_pages import explain_partition, list_partitions, moves_text
 from kraftd.metadata.partition_conditions import PartitionCondition
 from kraftd.metadata.partition_states import PartitionState
@@ -156,8 +155,7 @@ def explain_table(row: Row) -> str:
         parts.append(
             columns(("Replica", "State", "Broker", "Directory", "InSync", "Move", "LeadsIfBack"), cells)
         )
-    width = terminal_columns(sys.stdout)
-    told = [wrapped(f"- {text}", "  ", width) for text in row["findings"] or ["nothing is wrong with it"]]
+    told = [f"- {text}" for text in row["findings"] or ["nothing is wrong with it"]]
     return "\n".join((*parts, *told))
 
 

@@ -24,7 +24,6 @@ Follows: Kafka's CreateTopics and DeleteTopics; the names of options and the lin
 Differs: `list` has numbers beside the names, and each topic that was created has its own.
 """
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -43,7 +42,7 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.outcomes import Outcomes
-from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels, terminal_columns, wrapped
+from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels
 from kraftd.cli.partition_pages import moves_text
 from kraftd.cli.times import second_text
 from kraftd.cli.topic_changes import Wanted, parse_assignments
@@ -252,8 +251,7 @@ def deletions_table(data: Mapping[str, Any]) -> str:
         lines.append(f"What was taken away before offset {data['begin_offset']} is not known.")
     if data["dropped"]:
         lines.append(f"{data['dropped']} older replicas, at least, are not kept any more.")
-    width = terminal_columns(sys.stdout)
-    return "\n".join([*lines[:1], *(wrapped(line, "  ", width) for line in lines[1:])])
+    return "\n".join(lines)
 
 
 def _some_ids(ids: Sequence[int]) -> str:

@@ -313,7 +313,7 @@ def test_a_point_for_the_replay_that_is_none_is_a_usage_error(
 
 
 def test_a_verdict_fits_a_terminal_of_80_columns(
-    kraftctl: Kraftctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kraftctl: Kraftctl, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Words and names of files are whole, what is alike is said once, and ids and paths are cut."""
     shutil.copytree(klog("generated-kafka-4.3-eligible-leader-replicas"), tmp_path / "fleet-of-november")
@@ -321,7 +321,7 @@ def test_a_verdict_fits_a_terminal_of_80_columns(
     for path in sorted(log.glob("*.log"))[:2]:
         path.unlink()
     before = kraftctl("log", "verify", tmp_path).out
-    monkeypatch.setattr("kraftd.cli.log_verify.terminal_columns", lambda _: 80)
+    request.getfixturevalue("terminal")
     after = kraftctl("log", "verify", tmp_path).out
     assert max(map(len, before.splitlines())) > 100
     assert max(map(len, after.splitlines())) <= 80
@@ -340,16 +340,16 @@ def test_without_a_terminal_a_line_is_one_line(kraftctl: Kraftctl, made: LogMake
     assert len(note) > 120
 
 
+@pytest.mark.usefixtures("terminal")
 def test_notes_of_a_state_are_broken_between_words(
     kraftctl: Kraftctl, made: LogMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damage(made)
-    monkeypatch.setattr("kraftd.cli.output.terminal_columns", lambda _: 80)
     monkeypatch.chdir(made.home.parent)
     out = kraftctl("log", "state", made.home.name).out
     lines = out.splitlines()
     [start] = [number for number, line in enumerate(lines) if line.startswith("Note:")]
-    assert all(len(line) <= 80 or " " not in line.strip() for line in lines)
+    assert [line for line in lines if len(line) > 80 and " " in line.strip()] == []
     assert lines[start + 1].startswith(" " * 24)
 
 
