@@ -78,8 +78,8 @@ def _row(removal: ListDeletionsResponseRemoval) -> Row:
 
 
 def short_state(state: str) -> str:
-    """Kafka's name of a replica's state without the word that all have: `Online`, `DeletionStarted`."""
-    return state.removeprefix("Replica").removesuffix("Replica")
+    """Kafka's name of a state without the word that all have: `Online`, `DeletionStarted`."""
+    return state.removeprefix("Replica").removesuffix("Replica").removesuffix("Partition")
 
 
 def data_text(state: int, *, is_set_aside: bool, is_heard: bool) -> str:
