@@ -12,6 +12,7 @@ from kraftd.records.frame import RawRecord
 from kraftd.records.messages import (
     BeginTransactionRecord,
     ConfigRecord,
+    FenceBrokerRecord,
     UserScramCredentialRecord,
 )
 from kraftd.serde.binary import base64_text
@@ -240,6 +241,12 @@ def test_a_history(kraftctl: Kraftctl, made: LogMaker) -> None:
     assert (nothing.code, nothing.err.count("\n")) == (1, 1)
     assert "did you mean orders?" in nothing.err
     assert kraftctl("log", "history", made.home, "planet", "x").code == 64
+
+
+def test_a_history_says_once_that_a_partition_went_offline(kraftctl: Kraftctl, made: LogMaker) -> None:
+    made.batch(FenceBrokerRecord(2, 1), moved(0, leader=-1))
+    *_, row = kraftctl("log", "history", made.home, "partition", "orders-0").out.splitlines()
+    assert row.endswith("leader lost, it was 2: offline, nobody (broker 2 was fenced at offset 11)")
 
 
 def test_lists_of_nodes_are_lists_in_a_history_and_none_is_null(kraftctl: Kraftctl, made: LogMaker) -> None:
