@@ -23,11 +23,10 @@ Schema of `pending`: broker_id, state, metadata_offset (the last record that it 
     reach back, or --limit was reached), records (an object of numbers by kind), topics (a list of topic (null
     where nobody knows the name of a deleted one), topic_id, change (created, changed, deleted), partitions
     (how many)).
-Schema of `can-stop`: broker_id, can_stop (bool), without_leader, under_min_isr (lists of partitions, as in
-    `kraftctl partitions list`).
+Schema of `can-stop`: broker_id, state (as in `list`), can_stop (bool), without_leader, under_min_isr (lists
+    of partitions, as in `kraftctl partitions list`).
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -42,7 +41,7 @@ from kraftd.cli.options import (
     bootstrap_of,
     output_of,
 )
-from kraftd.cli.output import columns, emit, id_text, labels, terminal_columns, wrapped
+from kraftd.cli.output import columns, emit, id_text, labels
 from kraftd.cli.pages import Listing, ask_pages
 from kraftd.cli.partition_pages import list_partitions
 from kraftd.cli.pending import pending_since
@@ -56,6 +55,12 @@ app = typer.Typer(help="List and describe brokers, say which can stop, and what 
 Row: TypeAlias = dict[str, Any]
 
 _NO_MORE = -1
+
+_ALREADY: Mapping[str, str] = {
+    "fenced": "\nIt is fenced already: it is down, or sends no heartbeats, and leads nothing.",
+    "shutting down": "\nIt is shutting down already.",
+}
+"""What `can-stop` says of a broker that is not active, below its verdict, by state."""
 
 
 @app.command("list")
@@ -98,10 +103,11 @@ def can_stop_command(
 ) -> None:
     """Say whether a broker can stop without a partition that nobody leads or acks=all cannot write to."""
     nodes = bootstrap_of(context, bootstrap)
-    registered_brokers(nodes, [broker_id], timeout_ms)
+    (broker,) = registered_brokers(nodes, [broker_id], timeout_ms)
     needed = list_partitions(nodes, PartitionCondition.NEEDS_BROKER, timeout_ms, broker_id=broker_id)
     data: Row = {
         "broker_id": broker_id,
+        "state": broker["state"],
         "can_stop": not needed,
         "without_leader": [row for row in needed if row["left_alone"]],
         "under_min_isr": [row for row in needed if not row["left_alone"]],
@@ -148,8 +154,7 @@ def pending_table(data: Mapping[str, Any]) -> str:
     least = "" if data["is_complete"] else "at least "
     waiting = f"{least}{count} records wait for it, from {data['begin_offset']} on"
     head = f"{broker} has read the log up to offset {data['metadata_offset']}; {waiting}."
-    first = wrapped(head, "  ", terminal_columns(sys.stdout))
-    tables = [first, columns(("Kind", "Records"), data["records"].items())]
+    tables = [head, columns(("Kind", "Records"), data["records"].items())]
     cells = [
         (row["change"], row["partitions"], row["topic"] or f"({row['topic_id']})") for row in data["topics"]
     ]
@@ -159,10 +164,12 @@ def pending_table(data: Mapping[str, Any]) -> str:
 
 
 def can_stop_table(data: Mapping[str, Any]) -> str:
-    """A line with the verdict, and one row for each partition that needs the broker."""
+    """A line with the verdict, one if it is not active, and one row for each partition that needs it."""
     broker_id = data["broker_id"]
+    already = _ALREADY.get(data["state"], "")
     if data["can_stop"]:
-        return f"Broker {broker_id} can stop: no partition loses its leader or acks=all by that."
+        verdict = f"Broker {broker_id} can stop: no partition loses its leader or acks=all by that."
+        return f"{verdict}{already}"
     alone, few = data["without_leader"], data["under_min_isr"]
     verdict = (
         f"Broker {broker_id} is needed: {len(alone)} without leader, {len(few)} without acks=all if it stops."
@@ -179,7 +186,8 @@ def can_stop_table(data: Mapping[str, Any]) -> str:
         for then, rows in (("no leader", alone), ("no acks=all", few))
         for row in rows
     ]
-    return f"{verdict}\n{columns(('Partition', 'Replicas', 'Isr', 'MinIsr', 'Without', 'Topic'), cells)}"
+    table = columns(("Partition", "Replicas", "Isr", "MinIsr", "Without", "Topic"), cells)
+    return f"{verdict}{already}\n{table}"
 
 
 def list_brokers(

@@ -32,6 +32,10 @@ _DATA: Final[Mapping[int, str]] = {
 }
 _SET_ASIDE: Final = "in -stray if it was there: look"
 _DOWN_UNHEARD: Final = "perhaps there, until the broker is back"
+READ_UNHEARD: Final = (
+    "gone, or in -delete for a minute at most (the broker may have read the deletion under an earlier active "
+    "controller)"
+)
 """Where the data is, by state, in words."""
 
 UNCERTAIN: Final = frozenset((_SET_ASIDE, _DOWN_UNHEARD))
@@ -78,8 +82,8 @@ def _row(removal: ListDeletionsResponseRemoval) -> Row:
 
 
 def short_state(state: str) -> str:
-    """Kafka's name of a replica's state without the word that all have: `Online`, `DeletionStarted`."""
-    return state.removeprefix("Replica").removesuffix("Replica")
+    """Kafka's name of a state without the word that all have: `Online`, `DeletionStarted`."""
+    return state.removeprefix("Replica").removesuffix("Replica").removesuffix("Partition")
 
 
 def data_text(state: int, *, is_set_aside: bool, is_heard: bool) -> str:
@@ -88,4 +92,6 @@ def data_text(state: int, *, is_set_aside: bool, is_heard: bool) -> str:
         return _SET_ASIDE
     if state == ReplicaState.DELETION_INELIGIBLE and not is_heard:
         return _DOWN_UNHEARD
+    if state == ReplicaState.DELETION_SUCCESSFUL and not is_heard:
+        return READ_UNHEARD
     return _DATA.get(state, _UNKNOWN)

@@ -16,7 +16,6 @@ Differs: Kafka's looks at `meta.properties` only.
 """
 
 import os
-import sys
 import time
 import uuid
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ import typer
 
 from kraftd.cli.failures import CommandError, ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
-from kraftd.cli.output import emit, terminal_columns, wrapped
+from kraftd.cli.output import emit
 from kraftd.metadata.feature_levels import METADATA_VERSION, metadata_version_name
 from kraftd.metadata.new_cluster import new_cluster_levels, parse_feature
 from kraftd.protocol.limits import CLUSTER_ID_BYTES_MAX
@@ -285,8 +284,7 @@ def info_table(report: Mapping[str, Any]) -> str:
 
 
 def _block(label: str, lines: list[str]) -> str:
-    room = terminal_columns(sys.stdout)
-    return "\n".join([f"{label}:", *(wrapped(f"  {line}", "    ", room) for line in lines), ""])
+    return "\n".join([f"{label}:", *(f"  {line}" for line in lines), ""])
 
 
 def _braces(known: Mapping[str, object]) -> str:

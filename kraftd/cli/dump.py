@@ -26,6 +26,7 @@ from kraftd.records import names
 from kraftd.records.batch import BatchView, RecordView
 from kraftd.records.control import RawControl, control_to_json, decode_control
 from kraftd.records.frame import decode_record, read_frame, to_json
+from kraftd.regular_file import kind_of
 from kraftd.types import Epoch, Offset
 
 FOLLOW_PAUSE_S = 0.2
@@ -126,6 +127,8 @@ def read_file(path: Path, selection: Selection) -> Iterator[Item]:
     Raises:
         UnanswerableError: The file cannot be opened or read.
     """
+    if what := kind_of(path):
+        raise UnanswerableError(f"{path} is {what}, and only files can be dumped: write what it holds to one")
     with open_file(path) as file:
         yield _file_start(path)
         if (problem := problem_of_name(path)) is not None:

@@ -1,4 +1,5 @@
-"""`kraftctl elect --preferred|--unclean (--topic T [--partition N …] | --all)`: leaders are elected now.
+"""`kraftctl elect --preferred|--unclean (TOPIC-PARTITION… | --topic T [--partition N …] | --all)`: leaders
+are elected now.
 
 The request is Kafka's own (ElectLeaders, 43), sent to the active controller over Kafka's wire; so it works
 with Kafka's controllers and brokers too. Only a topic without `--partition` needs a kraftd, which knows how
@@ -18,7 +19,6 @@ Differs: with `--all-topic-partitions` that ends with 1 while any broker is down
 back every night would call every night a failure, until nobody reads its mail any more.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -35,9 +35,10 @@ from kraftd.cli.options import (
     bootstrap_of,
     check_line,
     output_of,
+    parse_partition,
 )
 from kraftd.cli.outcomes import NOT_NOW, Row, unknown_outcome
-from kraftd.cli.output import columns, emit, note, terminal_columns, wrapped
+from kraftd.cli.output import columns, emit, note
 from kraftd.cli.topic_pages import describe_topics
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
@@ -69,6 +70,10 @@ _HINTS: Mapping[int, str] = {
 @app.command("elect")
 def elect(
     context: typer.Context,
+    named: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC-PARTITION]…", help="Of these, as orders-3.", show_default=False),
+    ] = None,
     preferred: Annotated[
         bool, typer.Option("--preferred", help="Give partitions back to their first replicas.")
     ] = False,
@@ -78,7 +83,7 @@ def elect(
     ] = False,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", metavar="NAME", help="Of this topic.", show_default=False),
+        typer.Option("--topic", metavar="NAME", help="Of all partitions of this topic.", show_default=False),
     ] = None,
     partition: Annotated[
         list[int] | None,
@@ -87,7 +92,7 @@ def elect(
             min=0,
             max=PARTITION_MAX,
             metavar="N",
-            help="Of this partition alone; may be repeated.",
+            help="Of the topic, this one alone; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -103,17 +108,16 @@ def elect(
     """
     if preferred == unclean:
         raise UsageError("which election? give one of --preferred and --unclean")
-    if (topic is None) != of_all:
-        raise UsageError("of which partitions? give one of --topic and --all")
     if partition and topic is None:
         raise UsageError("--partition is of a topic; give --topic, or leave it out")
+    if [bool(named), topic is not None, of_all].count(True) != 1:
+        raise UsageError("of which partitions? give TOPIC-PARTITION, --topic, or --all")
     check_line([] if topic is None else [topic], "a topic's name")
+    wanted = _by_topic(named or ())
     endpoints = bootstrap_of(context, bootstrap)
-    numbers = list(dict.fromkeys(partition or ()))
-    if topic is not None and not numbers:
-        numbers = _partitions_of(endpoints, topic, timeout_ms)
-    named = None if topic is None else (topic, numbers)
-    rows = elect_leaders(endpoints, _PREFERRED if preferred else _UNCLEAN, named, timeout_ms)
+    if topic is not None:
+        wanted[topic] = list(dict.fromkeys(partition or _partitions_of(endpoints, topic, timeout_ms)))
+    rows = elect_leaders(endpoints, _PREFERRED if preferred else _UNCLEAN, wanted, timeout_ms)
     elected = sum(row["outcome"] == _ELECTED for row in rows)
     emit(
         rows, output_of(context, output), elect_table, done=f"{elected} leaders were elected" * bool(elected)
@@ -122,11 +126,11 @@ def elect(
 
 
 def elect_leaders(
-    bootstrap: Sequence[Endpoint], election: int, named: tuple[str, Sequence[int]] | None, timeout_ms: int
+    bootstrap: Sequence[Endpoint], election: int, wanted: Mapping[str, Sequence[int]], timeout_ms: int
 ) -> list[Row]:
-    """Elect leaders of partitions of one topic, or of all partitions (None); the schema of this command."""
-    topics = None if named is None else (ElectLeadersRequestTopicPartitions(named[0], tuple(named[1])),)
-    request = ElectLeadersRequest(election, topics, timeout_ms)
+    """Elect leaders of partitions by their topics, of all if none is named; the schema of this command."""
+    topics = [ElectLeadersRequestTopicPartitions(topic, tuple(numbers)) for topic, numbers in wanted.items()]
+    request = ElectLeadersRequest(election, tuple(topics) if topics else None, timeout_ms)
 
     def ask(controller: KafkaConnection) -> list[Row]:
         try:
@@ -141,6 +145,13 @@ def elect_leaders(
         ]
 
     return ask_controller(bootstrap, ask, timeout_ms)
+
+
+def _by_topic(named: Sequence[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in dict.fromkeys(map(parse_partition, named)):
+        found.setdefault(topic, []).append(number)
+    return found
 
 
 def _partitions_of(bootstrap: Sequence[Endpoint], topic: str, timeout_ms: int) -> list[int]:
@@ -211,12 +222,10 @@ def _check(rows: Sequence[Row], excused: str) -> None:
 
 
 def elect_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One row a partition, then what the errors mean, each once."""
+    """One row a partition, its topic, which may be long, at the end; then what the errors mean, each once."""
     if not rows:
         return "no partition needs it"
-    cells = [(row["topic"], row["partition"], row["outcome"], row["error"] or "-") for row in rows]
-    meanings = dict.fromkeys(f"{row['error']}: {row['why']}" for row in rows if row["error"] and row["why"])
-    width = terminal_columns(sys.stdout)
-    told = [wrapped(line, "  ", width) for line in meanings]
-    table = columns(("Topic", "Partition", "Outcome", "Error"), cells)
+    cells = [(row["partition"], row["outcome"], row["error"] or "-", row["topic"]) for row in rows]
+    told = dict.fromkeys(f"{row['error']}: {row['why']}" for row in rows if row["error"] and row["why"])
+    table = columns(("Partition", "Outcome", "Error", "Topic"), cells)
     return "\n".join([table, *([""] if told else []), *told])

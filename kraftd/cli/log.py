@@ -198,10 +198,15 @@ def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> W
 
 
 def _finish(paths: Sequence[Path], from_offset: Offset, written: WrittenItems) -> None:
-    """End with 1 if anything was bad; say where the logs end if they end before what was asked for."""
+    """End with 1 if anything was bad; say what is empty, and where the logs end if they end before what was
+    asked for.
+    """
+    for path in paths:
+        if path.is_file() and not path.stat().st_size:
+            note(f"{path} is empty: it holds no batch")
     for path in paths if from_offset and not written.batches else ():
         end = dump.end_of(path)
-        if end <= from_offset:
+        if end <= from_offset and path.stat().st_size:
             note(f"{path} ends at offset {end}: nothing in it is at or after {from_offset}")
     if written.is_bad:
         raise typer.Exit(ExitCode.ERROR)

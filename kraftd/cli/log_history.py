@@ -37,6 +37,10 @@ Kind = StrEnum("Kind", [(word, word) for word in HISTORY_SUBJECTS])  # type: ign
 """What the parts of the image can be asked about."""
 
 
+_OFFLINE = ": offline"
+"""How a change ends that leaves a partition without a leader; its election says that, and why."""
+
+
 def _one_of(words: Iterable[str]) -> str:
     """Words as `a, b or c`."""
     *most, last = words
@@ -118,7 +122,7 @@ def _row(entry: HistoryEntry, subject: HistorySubject, name: str) -> tuple[objec
     text = change.text if is_it else str(change)
     if entry.election is not None:
         reason, rule, why = entry.election
-        text = f"{text}: {reason}, {rule} ({why})"
+        text = f"{text.removesuffix(_OFFLINE)}: {reason}, {rule} ({why})"
     if not entry.record:
         text = f"in the snapshot: {text}"
     return (entry.offset, time_text(entry.timestamp_ms), entry.epoch, id_text(entry.leader_id), text)

@@ -22,8 +22,9 @@ import typer
 
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
-from kraftd.cli.output import columns, emit, id_text, terminal_columns, wrapped
+from kraftd.cli.output import columns, emit, id_text, terminal_columns
 from kraftd.logtools.finding import find_logs
+from kraftd.logtools.inspection import with_sidecars
 from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.problem import Problem
 from kraftd.logtools.verify import LogVerdict, PairVerdict, Verdict
@@ -52,7 +53,7 @@ def verify(
     output: OutputOption = None,
 ) -> None:
     """Check logs: bytes, records, snapshots, and that nodes agree; exit 1 if anything is wrong."""
-    verdict = verify_logs(_logs(directories))
+    verdict = with_sidecars(verify_logs(_logs(directories)))
     emit(verdict_data(verdict), output_of(context, output), lambda _: _table(verdict))
     if not verdict.is_whole:
         raise typer.Exit(ExitCode.ERROR)
@@ -116,16 +117,14 @@ def _table(verdict: Verdict) -> str:
     room = terminal_columns(sys.stdout)
     blocks = [_overview(verdict, room)]
     for log in verdict.logs:
-        blocks += _block(f"Problems in {_path(log, room - _TITLE)}", _grouped(log.problems), room)
-    blocks += _block("Problems between logs", [pair.problem for pair in verdict.pairs if pair.problem], room)
+        blocks += _block(f"Problems in {_path(log, room - _TITLE)}", _grouped(log.problems))
+    blocks += _block("Problems between logs", [pair.problem for pair in verdict.pairs if pair.problem])
     for log in verdict.logs:
-        blocks += _block(
-            f"Notes on {_path(log, room - _TITLE)}", [*_grouped(log.notes), *_partial(log)], room
-        )
-    blocks += _block("Notes between logs", [pair.note for pair in verdict.pairs if pair.note], room)
+        blocks += _block(f"Notes on {_path(log, room - _TITLE)}", [*_grouped(log.notes), *_partial(log)])
+    blocks += _block("Notes between logs", [pair.note for pair in verdict.pairs if pair.note])
     agreeing = _agreement(verdict)
     if agreeing:
-        blocks.append(wrapped(agreeing, "", room))
+        blocks.append(agreeing)
     return "\n\n".join(blocks)
 
 
@@ -140,10 +139,8 @@ def _overview(verdict: Verdict, room: int) -> str:
     return columns(headers, (_row(log, _CLUSTER_MIN, path_room) for log in verdict.logs))
 
 
-def _block(title: str, lines: list[str], room: int) -> list[str]:
-    return (
-        ["\n".join([f"{title}:", *(wrapped(f"  {line}", "    ", room) for line in lines)])] if lines else []
-    )
+def _block(title: str, lines: list[str]) -> list[str]:
+    return ["\n".join([f"{title}:", *(f"  {line}" for line in lines)])] if lines else []
 
 
 def _grouped(problems: Sequence[Problem]) -> list[str]:

@@ -8,7 +8,6 @@ usage errors (2) would read as "cannot connect" and is mapped to 64.
 import importlib
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -19,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.help_text import make_plain, write_sections
 from kraftd.cli.options import BOOTSTRAP_VARIABLE, GlobalOptions, OutputOption
-from kraftd.cli.output import Format, write
+from kraftd.cli.output import Format, note, write
 from kraftd.cli.streams import LostOutputError, ending, take_over
 from kraftd.errors import KraftdError
 from kraftd.protocol.brief import brief, on_one_line
@@ -180,11 +179,8 @@ def _usage(error: typer.TyperException, arguments: Sequence[str]) -> int:
 
 
 def _fail(text: str, code: ExitCode) -> int:
-    with suppress(LostOutputError):
-        sys.stdout.flush()
     line = text.replace(":\n  - ", ": ").replace("\n  - ", "; ")  # a list of mistakes
-    line = on_one_line(" ".join(line.split()))
-    sys.stderr.write(f"kraftctl: {brief(line, _LINE_BYTES_MAX)}\n")
+    note(brief(on_one_line(" ".join(line.split())), _LINE_BYTES_MAX))
     return code
 
 

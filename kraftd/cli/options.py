@@ -90,6 +90,19 @@ def check_line(texts: Collection[str], what: str) -> None:
             raise UsageError(f"{what} must hold no line break or other control character, and {text!r} does")
 
 
+def parse_partition(text: str) -> tuple[str, int]:
+    """Read `topic-partition`; the topic may hold dashes itself.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    topic, dash, index = text.rpartition("-")
+    check_line([text], "a partition")
+    if not (dash and topic and index.isascii() and index.isdigit() and int(index) <= PARTITION_MAX):
+        raise UsageError(f"{text!r} names no partition; write TOPIC-PARTITION, as orders-3")
+    return topic, int(index)
+
+
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
     """Read `host:port,[v6::host]:port,…`; repeats are dropped, order is kept.
 

@@ -5,6 +5,8 @@ and YAML need no further word. Keys are snake_case and keep the command's order;
 everywhere in Kafka, unknown texts null. A key once published stays.
 
 Tables are plain text without colour or frames, so that `grep`, `awk` and a pager see what the eye sees.
+A terminal gets lines that are wider than it broken between words, what follows indented; whatever is no
+terminal gets each line as one (`terminal_columns` decides, and nothing else).
 """
 
 import shutil
@@ -27,6 +29,14 @@ T = TypeVar("T", bound=Data)
 
 LABEL_WIDTH = 24
 """The width of Kafka's own labels in `describe --status`."""
+
+_INDENT = 2
+"""How far the parts of a broken line stand behind its beginning."""
+
+_CELL_MIN = 20
+"""A last cell that is too wide is broken within its column where that has so much room, else it stands below
+its row.
+"""
 
 
 class Format(StrEnum):
@@ -52,7 +62,7 @@ def emit(data: T, output: Format, table: Callable[[T], str], *, done: str = "", 
     """
     match output:
         case Format.TABLE:
-            text = table(data)
+            text = _folded(table(data))
         case Format.JSON:
             text = to_json(data)
         case Format.YAML:
@@ -102,6 +112,15 @@ def wrapped(line: str, indent: str, width: int) -> str:
     return "\n".join(parts)
 
 
+def _folded(text: str) -> str:
+    room = terminal_columns(sys.stdout)
+    return "\n".join(wrapped(line, " " * (_indent(line) + _INDENT), room) for line in text.split("\n"))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
 def to_json(data: Data) -> str:
     """Indented JSON, UTF-8 kept readable."""
     return msgspec.json.format(_encoded(data), indent=2).decode()
@@ -140,11 +159,25 @@ def to_yaml(data: Data) -> str:
 
 
 def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table: headers, then rows, every column as wide as its widest cell and two spaces apart."""
+    """A table: headers, then rows, every column as wide as its widest cell and two spaces apart.
+
+    The last column comes to what a terminal leaves it.
+    """
     cells = [tuple(headers), *(tuple(on_one_line(str(cell)) for cell in row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(headers))]
+    room = terminal_columns(sys.stdout)
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(_row(line.rstrip(), sum(widths[:-1]) + 2 * (len(widths) - 1), room) for line in lines)
+
+
+def _row(line: str, at: int, room: int) -> str:
+    """A line of a table whose last cell begins at a column, broken where a terminal has no room for it."""
+    if not 0 < room < len(line):
+        return line
+    if room - at >= _CELL_MIN:
+        return wrapped(line, " " * at, room)
+    indent = " " * _INDENT
+    return "\n".join(part for part in (line[:at].rstrip(), wrapped(indent + line[at:], indent, room)) if part)
 
 
 def labels(pairs: Iterable[tuple[str, object]], width: int = LABEL_WIDTH) -> str:

@@ -73,6 +73,7 @@ _ABSENT: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _UNKNOWN: Final = "unknown"
+_YES: Final = "yes"
 
 
 # --- in a condition
@@ -149,7 +150,7 @@ def _explained(topic: str, partition: int, response: ExplainPartitionResponse) -
         "topic": topic,
         "topic_id": uuid_text(response.topic_id),
         "partition": partition,
-        "state": response.state,
+        "state": state_name(response.state),
         "leader": response.leader_id,
         "leader_epoch": response.leader_epoch,
         "partition_epoch": response.partition_epoch,
@@ -158,13 +159,18 @@ def _explained(topic: str, partition: int, response: ExplainPartitionResponse) -
         "unclean_election_allowed": response.is_unclean_allowed,
         "leader_recovering": response.is_leader_recovering,
         "unclean_leader": response.unclean_leader_id,
-        "replicas": [_replica(one) for one in response.replicas],
+        "replicas": [_replica(one, response.leader_id) for one in response.replicas],
         "removed": [_removal(one) for one in response.removals],
         "findings": findings(topic, partition, response),
     }
 
 
-def _replica(replica: ExplainPartitionResponseReplica) -> Row:
+def state_name(state: str) -> str:
+    """Kafka's name of a partition's state: `OnlinePartition`."""
+    return f"{state}Partition"
+
+
+def _replica(replica: ExplainPartitionResponseReplica, leader_id: NodeId) -> Row:
     return {
         "broker_id": replica.broker_id,
         "state": STATES.get(replica.state, _UNKNOWN),
@@ -175,7 +181,7 @@ def _replica(replica: ExplainPartitionResponseReplica) -> Row:
         "eligible": replica.is_eligible,
         "adding": replica.is_adding,
         "removing": replica.is_removing,
-        "leads": LEADS.get(replica.leads, _UNKNOWN),
+        "leads": _YES if replica.broker_id == leader_id else LEADS.get(replica.leads, _UNKNOWN),
     }
 
 
@@ -255,7 +261,7 @@ def _offline(topic: str, partition: int, response: ExplainPartitionResponse) -> 
     if unclean != NO_NODE:
         told.append(
             f"an unclean election makes broker {unclean} the leader now; what the others acknowledged and it "
-            f"lacks is lost for good: kraftctl elect --unclean --topic {topic} --partition {partition}"
+            f"lacks is lost for good: kraftctl elect --unclean {topic}-{partition}"
         )
     elif not response.is_unclean_allowed:
         told.append("an unclean election finds nobody now: no replica's broker is active")

@@ -6,17 +6,19 @@ changes nothing.
 
 Schema of `list`: a list of topic, topic_id, partition, leader (-1 none), replicas, isr, elr, min_isr (what
     acks=all needs), adding_replicas, removing_replicas, left_alone (for `brokers can-stop`; else false).
-Schema of `explain`: topic, topic_id, partition, state (NonExistent, New, Online, Offline), leader (-1 none),
-    leader_epoch, partition_epoch, isr, min_isr, unclean_election_allowed, leader_recovering, unclean_leader
-    (-1 none), replicas (a list of broker_id, state (Kafka's name), broker, directory, directory_id, in_sync,
-    eligible, adding, removing, leads), removed (replicas that were taken away: a list of broker_id, state,
-    broker, offset, reason, data, set_aside, heard, as in `topics deletions`), findings (sentences). Of a
-    partition that is not there, only state, removed and findings say something.
+Schema of `explain`: topic, topic_id, partition, state (Kafka's name: NonExistentPartition, NewPartition,
+    OnlinePartition, OfflinePartition; the table leaves the last word out), leader (-1 none), leader_epoch,
+    partition_epoch, isr, min_isr, unclean_election_allowed, leader_recovering, unclean_leader (-1 none),
+    replicas (a list of broker_id, state (Kafka's name), broker, directory, directory_id, in_sync, eligible,
+    adding, removing, leads), removed (replicas that were taken away: a list of broker_id, state, broker,
+    offset, reason, data, set_aside, heard, as in `topics deletions`), findings (sentences).
+    `leads` is yes for the leader, and no for the others; where there is none, what becomes of the partition
+    once this replica can lead: without loss, unless it crashed, may lack records, or no.
+    Of a partition that is not there, only state, removed and findings say something.
 
 Follows: the options of `kafka-topics --describe`, which needs a broker.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -25,16 +27,15 @@ import typer
 from kraftd.cli.deletion_pages import short_state
 from kraftd.cli.failures import UsageError
 from kraftd.cli.options import (
-    PARTITION_MAX,
     BootstrapOption,
     OutputOption,
     TimeoutOption,
     bootstrap_of,
-    check_line,
     output_of,
+    parse_partition,
 )
-from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels, terminal_columns, wrapped
-from kraftd.cli.partition_pages import explain_partition, list_partitions, moves_text
+from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels
+from kraftd.cli.partition_pages import explain_partition, list_partitions, moves_text, state_name
 from kraftd.metadata.partition_conditions import PartitionCondition
 from kraftd.metadata.partition_states import PartitionState
 from kraftd.metadata.views import ids_text
@@ -102,17 +103,9 @@ def explain_command(
     bootstrap: BootstrapOption = None,
 ) -> None:
     """Explain a partition: state of each replica, what keeps it from leading or in sync, what mends it."""
-    topic, index = _parse_partition(partition)
+    topic, index = parse_partition(partition)
     row = explain_partition(bootstrap_of(context, bootstrap), topic, index, timeout_ms)
     emit(row, output_of(context, output), explain_table)
-
-
-def _parse_partition(text: str) -> tuple[str, int]:
-    topic, dash, index = text.rpartition("-")
-    check_line([text], "a partition")
-    if not (dash and topic and index.isascii() and index.isdigit() and int(index) <= PARTITION_MAX):
-        raise UsageError(f"{text!r} names no partition; write TOPIC-PARTITION, as orders-3")
-    return topic, int(index)
 
 
 def list_table(rows: Sequence[Row]) -> str:
@@ -137,7 +130,7 @@ def list_table(rows: Sequence[Row]) -> str:
 
 def explain_table(row: Row) -> str:
     """The partition's labels, one row a replica, and a line for each finding."""
-    pairs = [("Partition", f"{row['topic']}-{row['partition']}"), ("State", row["state"])]
+    pairs = [("Partition", f"{row['topic']}-{row['partition']}"), ("State", short_state(row["state"]))]
     if row["replicas"]:
         pairs += [
             ("Leader", id_text(row["leader"], "none")),
@@ -146,7 +139,7 @@ def explain_table(row: Row) -> str:
             ("MinIsr", row["min_isr"]),
             ("UncleanElection", "allowed" if row["unclean_election_allowed"] else "not allowed"),
         ]
-    is_offline = row["state"] == PartitionState.OFFLINE
+    is_offline = row["state"] == state_name(PartitionState.OFFLINE)
     cells = [
         *(_replica_cells(one, is_offline) for one in row["replicas"]),
         *map(_removed_cells, row["removed"]),
@@ -156,8 +149,7 @@ def explain_table(row: Row) -> str:
         parts.append(
             columns(("Replica", "State", "Broker", "Directory", "InSync", "Move", "LeadsIfBack"), cells)
         )
-    width = terminal_columns(sys.stdout)
-    told = [wrapped(f"- {text}", "  ", width) for text in row["findings"] or ["nothing is wrong with it"]]
+    told = [f"- {text}" for text in row["findings"] or ["nothing is wrong with it"]]
     return "\n".join((*parts, *told))
 
 

@@ -25,7 +25,6 @@ Differs: every node has a row in `status`, and without a leader there is a reaso
 the longest log that answered.
 """
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
@@ -37,7 +36,7 @@ from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.cluster import cluster_data, cluster_labels
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
-from kraftd.cli.output import columns, emit, id_text, labels, note, terminal_columns, wrapped
+from kraftd.cli.output import columns, emit, id_text, labels, note
 from kraftd.cli.survey import REQUEST_TIMEOUT_MS, OwnView, Survey, survey
 from kraftd.cli.troubles import in_short, troubles
 from kraftd.protocol.messages import (
@@ -259,8 +258,7 @@ def status_table(data: Mapping[str, Any]) -> str:
     rows = [_status_row(node) for node in data["nodes"]]
     shown = len(headers) if any(row[-1] for row in rows) else len(headers) - 1
     table = columns(headers[:shown], [row[:shown] for row in rows])
-    width = terminal_columns(sys.stdout)
-    told = [wrapped(line, "  ", width) for line in _shared_lines(data["nodes"])]
+    told = _shared_lines(data["nodes"])
     nodes = "\n".join([table, *([""] if told else []), *told])
     if data["leader_id"] == NO_NODE:
         head = labels(

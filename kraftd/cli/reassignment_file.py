@@ -28,6 +28,8 @@ Assignment: TypeAlias = Mapping[Key, Replicas]
 
 STANDARD_INPUT: Final = "-"
 
+_EXAMPLE: Final = '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[11,12]}]}'
+
 _BYTES_MAX: Final = 64 << 20
 _VERSION: Final = 1
 _ANY: Final = "any"
@@ -64,6 +66,8 @@ def read_assignment(path: str) -> Assignment:
                 content = _read(file)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
+    if not content.strip():
+        raise UsageError(f"{path}: it is empty; it must hold a plan, as of reassign plan -o json: {_EXAMPLE}")
     try:
         return _checked(msgspec.json.decode(content, type=_File))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, UsageError) as error:

@@ -18,20 +18,20 @@ Schema of `deletions`: begin_offset (of what was taken away before it nothing is
     replicas that are not kept any more), removals (a list of topic, topic_id, partitions, broker_id, offset
     (of the record that took them away), reason (topic deleted, reassigned), state (Kafka's name), data (where
     it is, in words), set_aside (it stays in -stray), heard (whether the active controller has heard all that
-    the broker reported since), removed_ms, since_ms (of the state)).
+    the broker reported since), removed_ms, since_ms (of the state; unless heard, when this active controller
+    was told of it)).
 
 Follows: Kafka's CreateTopics and DeleteTopics; the names of options and the lines of `kafka-topics`.
 Differs: `list` has numbers beside the names, and each topic that was created has its own.
 """
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from kraftd.cli import topic_changes
-from kraftd.cli.deletion_pages import UNCERTAIN, list_deletions, short_state
+from kraftd.cli.deletion_pages import READ_UNHEARD, UNCERTAIN, list_deletions, short_state
 from kraftd.cli.failures import RefusedError, UsageError
 from kraftd.cli.options import (
     BootstrapOption,
@@ -43,7 +43,7 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.outcomes import Outcomes
-from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels, terminal_columns, wrapped
+from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels
 from kraftd.cli.partition_pages import moves_text
 from kraftd.cli.times import second_text
 from kraftd.cli.topic_changes import Wanted, parse_assignments
@@ -61,6 +61,8 @@ _REPLICAS_MAX = (1 << 15) - 1
 
 _IDS_MAX = 8
 """So many partitions are named in a row of a table; more are counted."""
+
+_PERHAPS_GONE = "Gone?"
 
 _SHORT_REASONS: Mapping[str, str] = {"topic deleted": "deleted", "reassigned": "moved"}
 """Why replicas were taken away, for a table."""
@@ -252,8 +254,7 @@ def deletions_table(data: Mapping[str, Any]) -> str:
         lines.append(f"What was taken away before offset {data['begin_offset']} is not known.")
     if data["dropped"]:
         lines.append(f"{data['dropped']} older replicas, at least, are not kept any more.")
-    width = terminal_columns(sys.stdout)
-    return "\n".join([*lines[:1], *(wrapped(line, "  ", width) for line in lines[1:])])
+    return "\n".join(lines)
 
 
 def _some_ids(ids: Sequence[int]) -> str:
@@ -261,7 +262,11 @@ def _some_ids(ids: Sequence[int]) -> str:
 
 
 def _deletion_state(row: Mapping[str, Any]) -> str:
-    """The part of Kafka's name that differs, with a question mark where it is open whether data is there."""
+    """The part of Kafka's name that differs, with a question mark where it is open whether data is there; of
+    what was deleted, and may have been long ago, that.
+    """
+    if row["data"] == READ_UNHEARD:
+        return _PERHAPS_GONE
     short = short_state(row["state"]).removeprefix("Deletion")
     return f"{short}?" if row["data"] in UNCERTAIN else short
 

@@ -3,7 +3,7 @@
 Files are only read, with no lock, so a live node's directory can be looked at. Batches are read one at a
 time: a segment of 1 GiB costs no more memory than its largest batch. Damage does not end the reading: it
 goes on at the next byte where a whole batch with a good checksum begins, however far that is, and says how
-many bytes it had to leave out.
+many bytes it had to leave out. Of a snapshot, which is whole or of no use, nothing is looked for behind it.
 
 `BatchReader` reads a file, also on while it grows; `read_batches` reads one to its end. Which files make up a
 log is in `node_files`. The replay reads the headers of whole files at once (`kraftd.replay.source.headers`),
@@ -49,7 +49,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def read_batches(
-    path: Path, from_offset: Offset = 0, *, with_records: bool = True
+    path: Path, from_offset: Offset = 0, *, with_records: bool = True, with_rest: bool = True
 ) -> Iterator[Batch | Problem]:
     """Everything in one file. A `TORN` problem is the last item, if there is one.
 
@@ -57,12 +57,13 @@ def read_batches(
         path: A segment or a snapshot.
         from_offset: Batches that end at or before it are passed over, unchecked.
         with_records: Look whether the records fill their batch; whoever reads them finds out anyway.
+        with_rest: Look for batches behind bytes that are none.
 
     Raises:
         UnanswerableError: The file cannot be opened or read.
     """
     with open_file(path) as file:
-        reader = BatchReader(path, file)
+        reader = BatchReader(path, file, with_rest=with_rest)
         for item in reader.read(from_offset):
             yield _with_records_checked(item) if with_records and isinstance(item, Batch) else item
         if reader.torn:
@@ -88,9 +89,10 @@ def _with_records_checked(batch: Batch) -> Batch:
 class BatchReader:
     """Reads one file from where it stopped last, up to where the file ends now."""
 
-    def __init__(self, path: Path, file: IO[bytes]) -> None:
+    def __init__(self, path: Path, file: IO[bytes], *, with_rest: bool = True) -> None:
         self._path = str(path)
         self._file = file
+        self._with_rest = with_rest
         self._position = 0
         self._next_offset = max(base_offset_of(path), 0)
         self._epoch: Epoch = 0
@@ -174,7 +176,9 @@ class BatchReader:
         )
 
     def _next_good(self, end: int) -> int | None:
-        """Where the next whole batch with a good checksum begins, if there is one."""
+        """Where the next whole batch with a good checksum begins, if there is one that is wanted."""
+        if not self._with_rest:
+            return None
         for position, _ in plausible_headers(self._bytes_at, self._position + 1, end):
             if self._begins_batch(position, end):
                 return position

@@ -16,18 +16,21 @@ import msgspec
 
 from kraftd.controller.committed_records import ImageRestore
 from kraftd.errors import KraftdError, MalformedError, StorageError
+from kraftd.logtools.problem import in_file
+from kraftd.logtools.small_reading import properties_problem
+from kraftd.logtools.verify import Verdict
 from kraftd.records import meta_properties, names, partition_metadata
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.records.snapshot import SnapshotDecoder
 from kraftd.storage.bootstrap import ZERO_CHECKPOINT, read_bootstrap, read_zero_checkpoint
 from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import judge_election
-from kraftd.storage.filesystem import Access, FileSystem
+from kraftd.storage.filesystem import Access, FileSystem, OsFileSystem
 from kraftd.storage.log import Log
 from kraftd.storage.log_start import OpenReport
 from kraftd.storage.opening import unusable_log
 from kraftd.storage.presence import lost_log
-from kraftd.storage.sidecar import SidecarState, read_sidecar
+from kraftd.storage.sidecar import SidecarReading, SidecarState, read_sidecar
 from kraftd.storage.snapshot_files import SnapshotSurvey, damage_of, instead_text, survey_snapshots
 from kraftd.storage.snapshots import PIECE_BYTES, leftovers, no_snapshot_text
 from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
@@ -103,7 +106,10 @@ class _Inspector:
                 advice = "name a node's directory, or make this one with `kraftctl format`"
                 self._problems.append(f"{self._path}: holds no {names.META_PROPERTIES}: {advice}")
                 return
-            self._found.update(formatted=True, properties=meta_properties.decode(data))
+            properties = meta_properties.decode(data)
+            self._found.update(formatted=True, properties=properties)
+            if problem := properties_problem(properties):
+                self._problems.append(f"{file}: {problem}: restore the file, or format the directory anew")
         except StorageError as error:
             self._problems.append(str(error))
         except KraftdError as error:
@@ -122,8 +128,8 @@ class _Inspector:
         reading = read_sidecar(self._disk, self._path / names.SIDECAR)
         self._state = reading.state
         self._found["sidecar"] = reading.state
-        if reading.problem:
-            self._problems.append(f"{reading.problem}: promises of this node may be forgotten")
+        if problem := _sidecar_problem(reading):
+            self._problems.append(problem)
         elif reading.state is not None:
             self._problems += [f"not counted yet: {reason}" for reason in reading.state.local_state.reasons]
 
@@ -297,6 +303,25 @@ class _Inspector:
             if snapshot_id is not None and not name.endswith(names.DELETED):
                 found.append(snapshot_id)
         return tuple(sorted(found, key=lambda snapshot_id: snapshot_id.log_order))
+
+
+def with_sidecars(verdict: Verdict) -> Verdict:
+    """The same with what keeps the `kraftd.state` of each node from being read, in the words of the start.
+
+    Apart from `verify`, which the Spark job uses: that knows no file of the daemon's own.
+    """
+    logs = []
+    for log in verdict.logs:
+        path = log.log.home / names.SIDECAR
+        text = _sidecar_problem(read_sidecar(Disk(OsFileSystem()), path)).removeprefix(f"{path}: ")
+        told = [in_file(path, text).within(log.log.home)] if text else []
+        logs.append(msgspec.structs.replace(log, problems=(*told, *log.problems)))
+    return msgspec.structs.replace(verdict, logs=tuple(logs))
+
+
+def _sidecar_problem(reading: SidecarReading) -> str:
+    """What is wrong with a `kraftd.state`, with its path; empty if nothing is, or there is none."""
+    return reading.problem and f"{reading.problem}: promises of this node may be forgotten"
 
 
 def _pieces(disk: Disk, path: Path) -> Iterator[bytes]:

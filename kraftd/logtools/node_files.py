@@ -18,7 +18,7 @@ import msgspec
 from kraftd.errors import KraftdError, MalformedError
 from kraftd.logtools.manifest import MANIFEST, Manifest, decode_manifest
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
-from kraftd.logtools.small_reading import read_small
+from kraftd.logtools.small_reading import properties_problem, read_small
 from kraftd.records import (
     epoch_checkpoint,
     meta_properties,
@@ -28,7 +28,7 @@ from kraftd.records import (
     small_files,
 )
 from kraftd.records.meta_properties import MetaProperties
-from kraftd.regular_file import kind_of
+from kraftd.regular_file import NotAFileError, kind_of
 from kraftd.types import (
     NO_NODE,
     ZERO_UUID,
@@ -146,9 +146,8 @@ def describe(log_directory: Path, *, named: str = "") -> NodeFiles:
     epochs = reader.parse(log_directory / names.EPOCH_CHECKPOINT, epoch_checkpoint.decode)
     manifest = reader.parse(home / MANIFEST, decode_manifest, is_optional=True)
     cluster_id, node_id, directory_id = _identity(properties, manifest)
-    if properties is not None and (properties.cluster_id is None or properties.node_id is None):
-        text = "does not say which cluster and which node this is"
-        reader.add(ProblemKind.DAMAGED, home / names.META_PROPERTIES, text)
+    if properties is not None and (problem := properties_problem(properties)):
+        reader.add(ProblemKind.DAMAGED, home / names.META_PROPERTIES, problem)
     files = tuple(_files(home, log_directory, reader))
     if not any(file.kind is FileKind.LOG for file in files):
         reader.add(ProblemKind.INCOMPLETE, log_directory, _lacking(files))
@@ -185,6 +184,8 @@ class _SmallFiles:
         except FileNotFoundError:
             if not is_optional:
                 self.add(ProblemKind.NOTE, path, "missing")
+        except NotAFileError as error:
+            self.add(ProblemKind.INCOMPLETE, path, str(error.strerror))
         except OSError as error:
             self.add(ProblemKind.INCOMPLETE, path, f"cannot be read: {error.strerror}")
         except KraftdError as error:
@@ -215,12 +216,12 @@ def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[Log
         reader.add(ProblemKind.DAMAGED, bootstrap, excess)
     elif bootstrap.is_file():
         yield LogFile(bootstrap, FileKind.BOOTSTRAP, 0, 0, bootstrap.stat().st_size)
-    elif kind_of(bootstrap):
+    elif bootstrap.exists():
         reader.add(ProblemKind.INCOMPLETE, bootstrap, _no_file(bootstrap))
 
 
 def _no_file(path: Path) -> str:
-    what = kind_of(path)
+    what = "a directory" if path.is_dir() else kind_of(path)
     return f"is {what}, not a file" if what else "cannot be read"
 
 

@@ -2,6 +2,7 @@
 
 `read_snapshot` is what everything reads snapshots by, so that a snapshot is whole for all or for nobody. One
 cause is one problem: behind damage neither a gap nor a missing footer is told, since they follow from it.
+Bytes that are no batch end the reading, however many follow: a sparse file may have a terabyte of them.
 
 Not here: what makes a snapshot whole (`kraftd.records.snapshot`), the state that the records make (`state`),
 and whether it is the log's (`verify`).
@@ -30,7 +31,7 @@ def read_snapshot(file: LogFile, *, with_records: bool = True) -> Iterator[Batch
         UnanswerableError: The file cannot be opened or read.
     """
     reading = _Reading(file)
-    for item in read_batches(file.path, with_records=with_records):
+    for item in read_batches(file.path, with_records=with_records, with_rest=False):
         problem = reading.problem_with(item)
         if problem is not None:
             yield problem

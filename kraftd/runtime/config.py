@@ -171,9 +171,9 @@ class _Reader:
         return self._values.get(key, "").strip(_JAVA_BLANKS)
 
     def parse(self, key: str, parser: Parser, default: Any) -> Any:
-        """The parsed value, or `default` when the key is absent, empty or wrong."""
+        """The parsed value, or `default` when the key is absent, empty or wrong. No boolean is empty."""
         text = self.text(key)
-        if not text:
+        if not text and not (parser is parse_boolean and key in self._values):
             return default
         try:
             return parser(text)

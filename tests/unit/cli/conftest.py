@@ -17,6 +17,13 @@ def kraftctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
+def terminal(kraftctl: Kraftctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both streams are a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    kraftctl.is_on_terminal = True
+
+
+@pytest.fixture
 def quorum() -> Iterator[ScriptedQuorum]:
     quorum = ScriptedQuorum()
     yield quorum

@@ -86,7 +86,14 @@ def test_pages_are_put_together(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
         ({"state": OFFLINE}, "Offline", "assigned again"),
         ({"state": SUCCESSFUL, "is_set_aside": True}, "Successful?", "in -stray if it was there: look"),
         ({"state": INELIGIBLE, "is_heard": False}, "Ineligible?", "perhaps there, until the broker is back"),
-        ({"state": SUCCESSFUL, "is_heard": False}, "Successful", "in -delete for a minute, then gone"),
+        (
+            {"state": SUCCESSFUL, "is_heard": False},
+            "Gone?",
+            (
+                "gone, or in -delete for a minute at most (the broker may have read the deletion under an "
+                "earlier active controller)"
+            ),
+        ),
         ({"state": ONLINE}, "Online", "unknown"),
         ({"state": 99}, "unknown", "unknown"),
     ],
@@ -99,6 +106,21 @@ def test_it_is_said_where_the_data_is(
     assert row["data"] == text
     table = ask(kraftctl, quorum).out.splitlines()
     assert (table[1].split()[1], table[-1]) == (state, f"{state}: {text}.")
+
+
+def test_what_was_read_under_this_controller_and_what_perhaps_before_are_told_apart(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    told = page(
+        removal(7, 11, state=SUCCESSFUL),
+        removal(7, 12, state=SUCCESSFUL, is_heard=False),
+        removal(7, 13, state=SUCCESSFUL, is_set_aside=True),
+    )
+    quorum.nodes[2].responses[m.ListDeletionsRequest] = lambda _: told
+    lines = ask(kraftctl, quorum).out.splitlines()
+    states = ["Successful", "Gone?", "Successful?"]
+    assert [line.split()[1] for line in lines[1:4]] == states
+    assert [line.partition(":")[0] for line in lines[5:]] == states
 
 
 def test_usual_names_fit_in_80_columns(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

@@ -50,9 +50,9 @@ def test_a_row_says_what_became_of_each_partition(kraftctl: Kraftctl, kafka: Kaf
     outcome = elect(kraftctl, kafka, "--preferred", "--topic", "orders", *three)
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.splitlines() == [
-        "Topic   Partition  Outcome     Error",
-        "orders  0          elected     -",
-        "orders  1          not needed  ELECTION_NOT_NEEDED (84)",
+        "Partition  Outcome     Error                     Topic",
+        "0          elected     -                         orders",
+        "1          not needed  ELECTION_NOT_NEEDED (84)  orders",
         "",
         "ELECTION_NOT_NEEDED (84): The preferred replica leads already.",
     ]
@@ -70,6 +70,13 @@ def test_a_row_says_what_became_of_each_partition(kraftctl: Kraftctl, kafka: Kaf
         },
     ]
     assert kafka.asked(m.ElectLeadersRequest)[1].election_type == UNCLEAN
+
+
+def test_partitions_are_named_as_everywhere(kraftctl: Kraftctl, kafka: KafkaQuorum) -> None:
+    kafka.on(2, m.ElectLeadersRequest, lambda _: told((0, None)))
+    assert elect(kraftctl, kafka, "--unclean", "my-orders-3", "b-0", "my-orders-1", "b-0").code == 0
+    (request,) = kafka.asked(m.ElectLeadersRequest)
+    assert (request.election_type, named(request)) == (UNCLEAN, [("my-orders", (3, 1)), ("b", (0,))])
 
 
 def test_all_partitions_are_asked_for_without_a_name(kraftctl: Kraftctl, kafka: KafkaQuorum) -> None:
@@ -97,7 +104,7 @@ def test_one_that_was_not_elected_is_a_refusal_beside_the_others(
     kafka.on(2, m.ElectLeadersRequest, lambda _: told(*outcomes))
     outcome = elect(kraftctl, kafka, "--preferred", "--all")
     assert (outcome.code, outcome.err) == (4, f"kraftctl: {says}\n")
-    assert outcome.out.count("orders  ") == len(outcomes)
+    assert sum(line.endswith("  orders") for line in outcome.out.splitlines()) == len(outcomes)
     assert "not elected" in outcome.out
     for why in [text for error, text in outcomes if error and text]:
         assert (outcome.out.count(why), outcome.err.count(why)) == (1, 0), "told once"
@@ -113,7 +120,7 @@ def test_of_all_those_whose_preferred_replica_is_down_are_told_and_are_no_failur
     kafka.on(2, m.ElectLeadersRequest, lambda _: told(*outcomes))
     outcome = elect(kraftctl, kafka, "--preferred", "--all")
     assert (outcome.code, outcome.err) == (0, f"kraftctl: {says}\n")
-    assert "orders  0          not elected  PREFERRED_LEADER_NOT_AVAILABLE (80)" in outcome.out
+    assert "0          not elected  PREFERRED_LEADER_NOT_AVAILABLE (80)  orders" in outcome.out
     assert max(map(len, outcome.out.splitlines())) <= 80
     kafka.on(2, m.ElectLeadersRequest, lambda _: told(*outcomes, NO_REPLICA))
     outcome = elect(kraftctl, kafka, "--preferred", "--all")
@@ -140,8 +147,12 @@ def test_what_was_asked_for_by_name_or_uncleanly_has_failed(
         ([], "give one of --preferred and --unclean"),
         (["--all"], "give one of --preferred and --unclean"),
         (["--preferred", "--unclean", "--all"], "give one of --preferred and --unclean"),
-        (["--preferred"], "give one of --topic and --all"),
-        (["--unclean", "--topic", "t", "--all"], "give one of --topic and --all"),
+        (["--preferred"], "give TOPIC-PARTITION, --topic, or --all"),
+        (["--unclean", "--topic", "t", "--all"], "give TOPIC-PARTITION, --topic, or --all"),
+        (["--unclean", "t-0", "--all"], "give TOPIC-PARTITION, --topic, or --all"),
+        (["--unclean", "t-0", "--topic", "t"], "give TOPIC-PARTITION, --topic, or --all"),
+        (["--unclean", "t-0", "--partition", 1], "--partition is of a topic"),
+        (["--unclean", "t-0", "orders"], "'orders' names no partition; write TOPIC-PARTITION"),
         (["--unclean", "--all", "--partition", 0], "--partition is of a topic"),
         (["--unclean", "--topic", "t", "--partition", -1], "-1 is not in the range"),
         (["--unclean", "--topic", "t", "--partition", "x"], "'x' is not a valid int"),

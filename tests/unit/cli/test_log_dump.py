@@ -1,6 +1,7 @@
 """`kraftctl log dump` against what Kafka's own tool printed, and on logs that Kafka's tool gives up on."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,6 +99,23 @@ def test_a_directory_stands_for_its_segments_in_order(kraftctl: Kraftctl) -> Non
     for path in (node_1(), node_1() / "__cluster_metadata-0"):
         seen = [line for line in lines(kraftctl("log", "dump", path, "-o", "json")) if line["kind"] == "file"]
         assert [line["offset"] for line in seen] == [0, 375, 736, 1119, 1503]
+
+
+def test_an_empty_file_is_said_to_be_empty(kraftctl: Kraftctl, tmp_path: Path) -> None:
+    empty = tmp_path / f"{7:020}.log"
+    empty.touch()
+    for more in ((), ("--from-offset", 9)):
+        outcome = kraftctl("log", "dump", empty, *more)
+        assert (outcome.code, outcome.err) == (0, f"kraftctl: {empty} is empty: it holds no batch\n")
+    assert len(lines(kraftctl("log", "dump", empty, "-o", "json"))) == 1
+
+
+def test_a_fifo_is_refused_in_one_line(kraftctl: Kraftctl, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo.log"
+    os.mkfifo(fifo)
+    outcome = kraftctl("log", "dump", fifo)
+    says = f"kraftctl: {fifo} is a FIFO, and only files can be dumped: write what it holds to one\n"
+    assert outcome == (1, "", says)
 
 
 def test_records_are_filtered_by_type_offset_and_time(kraftctl: Kraftctl, segment: Path) -> None:

@@ -12,6 +12,7 @@ from kraftd.records.frame import RawRecord
 from kraftd.records.messages import (
     BeginTransactionRecord,
     ConfigRecord,
+    FenceBrokerRecord,
     UserScramCredentialRecord,
 )
 from kraftd.serde.binary import base64_text
@@ -242,6 +243,12 @@ def test_a_history(kraftctl: Kraftctl, made: LogMaker) -> None:
     assert kraftctl("log", "history", made.home, "planet", "x").code == 64
 
 
+def test_a_history_says_once_that_a_partition_went_offline(kraftctl: Kraftctl, made: LogMaker) -> None:
+    made.batch(FenceBrokerRecord(2, 1), moved(0, leader=-1))
+    *_, row = kraftctl("log", "history", made.home, "partition", "orders-0").out.splitlines()
+    assert row.endswith("leader lost, it was 2: offline, nobody (broker 2 was fenced at offset 11)")
+
+
 def test_lists_of_nodes_are_lists_in_a_history_and_none_is_null(kraftctl: Kraftctl, made: LogMaker) -> None:
     made.batch(moved(1, isr=(1,), eligible_leader_replicas=(2,), last_known_elr=(3,)))
     made.batch(moved(1, isr=(1, 2), eligible_leader_replicas=(), last_known_elr=()))
@@ -313,7 +320,7 @@ def test_a_point_for_the_replay_that_is_none_is_a_usage_error(
 
 
 def test_a_verdict_fits_a_terminal_of_80_columns(
-    kraftctl: Kraftctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kraftctl: Kraftctl, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Words and names of files are whole, what is alike is said once, and ids and paths are cut."""
     shutil.copytree(klog("generated-kafka-4.3-eligible-leader-replicas"), tmp_path / "fleet-of-november")
@@ -321,7 +328,7 @@ def test_a_verdict_fits_a_terminal_of_80_columns(
     for path in sorted(log.glob("*.log"))[:2]:
         path.unlink()
     before = kraftctl("log", "verify", tmp_path).out
-    monkeypatch.setattr("kraftd.cli.log_verify.terminal_columns", lambda _: 80)
+    request.getfixturevalue("terminal")
     after = kraftctl("log", "verify", tmp_path).out
     assert max(map(len, before.splitlines())) > 100
     assert max(map(len, after.splitlines())) <= 80
@@ -340,16 +347,16 @@ def test_without_a_terminal_a_line_is_one_line(kraftctl: Kraftctl, made: LogMake
     assert len(note) > 120
 
 
+@pytest.mark.usefixtures("terminal")
 def test_notes_of_a_state_are_broken_between_words(
     kraftctl: Kraftctl, made: LogMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damage(made)
-    monkeypatch.setattr("kraftd.cli.output.terminal_columns", lambda _: 80)
     monkeypatch.chdir(made.home.parent)
     out = kraftctl("log", "state", made.home.name).out
     lines = out.splitlines()
     [start] = [number for number, line in enumerate(lines) if line.startswith("Note:")]
-    assert all(len(line) <= 80 or " " not in line.strip() for line in lines)
+    assert [line for line in lines if len(line) > 80 and " " in line.strip()] == []
     assert lines[start + 1].startswith(" " * 24)
 
 

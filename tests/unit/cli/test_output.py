@@ -38,6 +38,37 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
     assert columns(("Id", "Name"), [(1, "a"), (100, "bc")]) == "Id   Name\n1    a\n100  bc"
 
 
+def test_what_is_wider_than_a_terminal_is_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(1, "one two three four five six")]
+    assert columns(("Id", "Why"), rows).splitlines()[1] == "1   one two three four five six", "no terminal"
+    monkeypatch.setattr("kraftd.cli.output.terminal_columns", lambda _: 25)
+    assert columns(("Id", "Why"), rows).splitlines() == [
+        "Id  Why",
+        "1   one two three four",
+        "    five six",
+    ]
+    assert columns(("Id", "Number", "Why"), [(1, 2, "one two three four five six")]).splitlines() == [
+        "Id  Number  Why",
+        "1   2",
+        "  one two three four five",
+        "  six",
+    ], "no room for words in the last column"
+    assert columns(("Id", "Name"), [(1, "n" * 30)]).splitlines()[1:] == ["1", "    " + "n" * 30], (
+        "no word is cut"
+    )
+
+
+def test_a_table_is_broken_and_json_never_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kraftd.cli.output.terminal_columns", lambda _: 20)
+    emit({"a": "one two three four five six"}, Format.TABLE, lambda data: f"  {data['a']}")
+    assert capsys.readouterr().out == "  one two three four\n    five six\n"
+    for output in (Format.JSON, Format.YAML):
+        emit({"a": "one two three four five six"}, output, lambda _: "")
+        assert "one two three four five six" in capsys.readouterr().out
+
+
 def test_labels_stand_in_kafkas_column() -> None:
     assert labels([("ClusterId", "x"), ("MaxFollowerLagTimeMs", 1)]) == (
         "ClusterId:              x\nMaxFollowerLagTimeMs:   1"

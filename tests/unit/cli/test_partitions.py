@@ -156,7 +156,7 @@ def test_a_partition_without_leader_is_explained_with_what_mends_it(
         "it is led again when broker 1, which is fenced, sends heartbeats and has caught up with the "
         "metadata: broker 1 leads it then, and nothing is lost"
     )
-    command = "kraftctl elect --unclean --topic my-orders --partition 3"
+    command = "kraftctl elect --unclean my-orders-3"
     unclean = f"an unclean election makes broker 2 the leader now; {price}: {command}"
     outcome = ask(kraftctl, quorum, "partitions", "explain", "my-orders-3")
     assert quorum.nodes[2].seen[-1] == m.ExplainPartitionRequest("my-orders", 3)
@@ -178,7 +178,7 @@ def test_a_partition_without_leader_is_explained_with_what_mends_it(
         ("- the replica on broker 4 was taken away (reassigned); its data is there until the broker is back"),
     ]
     data = ask(kraftctl, quorum, "partitions", "explain", "my-orders-3", "-o", "json").data
-    assert data["state"] == "Offline"
+    assert data["state"] == "OfflinePartition"
     assert [one["state"] for one in data["replicas"]] == ["OfflineReplica", "NewReplica", "OfflineReplica"]
     assert data["removed"] == [
         {
@@ -305,6 +305,13 @@ def test_a_partition_that_is_well_is_said_to_be(kraftctl: Kraftctl, quorum: Scri
         replicas=(replica(1, is_in_sync=True), replica(2, is_in_sync=True)),
     )
     quorum.nodes[2].responses[m.ExplainPartitionRequest] = lambda _: response
+    data = ask(kraftctl, quorum, "partitions", "explain", "orders-0", "-o", "json").data
+    assert data["state"] == "OnlinePartition", "Kafka's name"
+    assert [one["leads"] for one in data["replicas"]] == ["yes", "no"]
+    assert ask(kraftctl, quorum, "partitions", "explain", "orders-0").out.splitlines()[1].split() == [
+        "State:",
+        "Online",
+    ]
     assert ask(kraftctl, quorum, "partitions", "explain", "orders-0").out.splitlines()[-3:] == [
         "1        Online  active  online     yes     -     -",
         "2        Online  active  online     yes     -     -",
@@ -369,7 +376,36 @@ def test_a_broker_that_nobody_needs_can_stop(kraftctl: Kraftctl, quorum: Scripte
         "Broker 2 can stop: no partition loses its leader or acks=all by that.\n",
     )
     data = ask(kraftctl, quorum, "brokers", "can-stop", "2", "-o", "json").data
-    assert data == {"broker_id": 2, "can_stop": True, "without_leader": [], "under_min_isr": []}
+    assert data == {
+        "broker_id": 2,
+        "state": "active",
+        "can_stop": True,
+        "without_leader": [],
+        "under_min_isr": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "state", "already"),
+    [
+        (
+            {"is_fenced": True},
+            "fenced",
+            "It is fenced already: it is down, or sends no heartbeats, and leads nothing.",
+        ),
+        ({"in_controlled_shutdown": True}, "shutting down", "It is shutting down already."),
+    ],
+)
+def test_a_broker_that_is_not_active_is_said_to_be_so(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, fields: dict[str, bool], state: str, already: str
+) -> None:
+    entry = m.ListBrokersResponseBroker(broker_id=2, **fields)
+    quorum.nodes[2].responses[m.ListBrokersRequest] = lambda _: m.ListBrokersResponse(brokers=(entry,))
+    needed = page(topic("orders", ORDERS, partition(0, isr=(2,), is_left_alone=True)))
+    for found in (page(), needed):
+        quorum.nodes[2].responses[m.ListPartitionsRequest] = lambda _, found=found: found
+        assert ask(kraftctl, quorum, "brokers", "can-stop", "2").out.splitlines()[1] == already
+    assert ask(kraftctl, quorum, "brokers", "can-stop", "2", "-o", "json").data["state"] == state
 
 
 def test_a_broker_that_is_not_registered_is_refused(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

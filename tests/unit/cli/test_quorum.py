@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from kraftd.cli import quorum as quorum_output
 from kraftd.cli.survey import NAMED_BY_ONE_MAX, NAMED_MAX
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
@@ -81,14 +80,29 @@ def test_it_is_said_once_how_authorizers_can_be_got_around(
     assert status(kraftctl, quorum).out.endswith("\n\nBeware of 1,2,3 (a forged Envelope passes)\n")
 
 
-def test_a_quorum_without_snapshots_fits_in_80_columns(
-    kraftctl: Kraftctl, quorum: ScriptedQuorum, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(quorum_output, "terminal_columns", lambda _: 80)
+@pytest.mark.usefixtures("terminal")
+def test_a_quorum_without_snapshots_fits_in_80_columns(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     for node_id in (1, 2, 3):
         due = "none is due yet: 7039 of 20971520 bytes of log, and less than 3600000 ms"
         quorum.change(node_id, why_no_snapshot=due, log_end_offset=12_345_678, high_watermark=12_345_678)
     assert max(map(len, status(kraftctl, quorum).out.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_broken_quorum_fits_in_80_columns(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    for node_id in (1, 2):
+        quorum.nodes[node_id].close()
+    quorum.lead(NO_NODE, epoch=9)
+    for command in (("status",), ("health", "--timeout-ms", 1), ("topics", "list", "--timeout-ms", 1)):
+        outcome = kraftctl(*command, "--bootstrap-controller", quorum.bootstrap)
+        lines = (outcome.out + outcome.err).splitlines()
+        assert max(map(len, lines)) <= 80
+        if command == ("status",):
+            assert lines.count("  connection refused, nothing listens there") == 2
+    assert lines == [
+        "kraftctl: no leader: no majority: 1 of 3 voters answer, 2 are needed; kraftctl",
+        "  status shows every node's view",
+    ]
 
 
 def test_one_node_is_enough_to_find_all(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

@@ -97,7 +97,6 @@ def entry(**other: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("", "truncated"),
         ("{", "truncated"),
         ("\xff", "invalid"),
         ("[]", "Expected `object`"),
@@ -126,6 +125,23 @@ def test_a_file_that_is_wrong_is_one_line(
         assert (outcome.code, outcome.out, outcome.err.count("\n")) == (64, "", 1)
         assert outcome.err.startswith(f"kraftctl: {path}: ")
         assert says in outcome.err
+    assert node.seen == []
+
+
+@pytest.mark.parametrize("content", ["", " \n"])
+def test_an_empty_file_is_said_to_be_empty_and_what_it_must_hold(
+    kraftctl: Kraftctl, node: ScriptedKafkaNode, tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(content)
+    for command in ("execute", "verify", "cancel"):
+        outcome = kraftctl("--bootstrap-controller", node.address, "reassign", command, "--file", file)
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (64, "", 1)
+        told, _, example = outcome.err.partition("-o json: ")
+        assert told == f"kraftctl: {file}: it is empty; it must hold a plan, as of reassign plan "
+        file.write_text(example)
+        assert read_assignment(str(file)) == {("orders", 0): (11, 12)}
+        file.write_text(content)
     assert node.seen == []
 
 

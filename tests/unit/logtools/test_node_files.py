@@ -1,15 +1,22 @@
 """Directories are found and described; whatever is wrong with a small file is said, never raised."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.finding import find_fleet, find_logs
+from kraftd.logtools.inspection import inspect_directory, with_sidecars
 from kraftd.logtools.manifest import manifest_problems
 from kraftd.logtools.node_files import NodeFiles, by_cluster
 from kraftd.logtools.problem import ProblemKind
+from kraftd.logtools.verify import verify
 from kraftd.replay.cluster_scan import survey_clusters
+from kraftd.storage.filesystem import OsFileSystem
+from kraftd.storage.sidecar import SLOT_BYTES, LocalState, encode_slot
 from tests.replay.logs import CLUSTER_ID, leader_change, noops, write_manifest, write_node
 
 LOG = leader_change(0, 1, 1) + noops(1, 1, 9)
@@ -56,6 +63,39 @@ def test_a_small_file_of_garbage_is_a_problem(tmp_path: Path, file: str, kind: P
     assert [p.kind for p in only(tmp_path).problems] == [kind]
     (tmp_path / file).unlink()
     assert [(p.kind, p.short) for p in only(tmp_path).problems] == [(ProblemKind.NOTE, f"{file}: missing")]
+
+
+@pytest.mark.parametrize("name", ["meta.properties", "kraftd.state"])
+@pytest.mark.parametrize(
+    ("put", "says"),
+    [
+        (lambda path: path.touch(), ""),
+        (os.mkfifo, "is a FIFO, not a file: move it away, and put the file back"),
+        (Path.mkdir, "Is a directory"),
+    ],
+    ids=["empty", "FIFO", "directory"],
+)
+def test_what_is_wrong_with_a_small_file_is_what_info_says(
+    tmp_path: Path, name: str, put: Callable[[Path], None], says: str
+) -> None:
+    """Of what the start of a node would stumble on, none of the two may know nothing."""
+    write_node(tmp_path, LOG)
+    (tmp_path / name).unlink(missing_ok=True)
+    put(tmp_path / name)
+    [told] = [problem for problem in inspect_directory(OsFileSystem(), tmp_path).problems if name in problem]
+    [found] = with_sidecars(verify([only(tmp_path)])).logs[0].problems
+    assert found.file == name
+    assert says in found.text
+    assert says in told
+    if "directory" not in says:
+        assert told.startswith(f"{tmp_path / name}: {found.text}")
+
+
+def test_a_sound_sidecar_is_no_problem(tmp_path: Path) -> None:
+    write_node(tmp_path, LOG)
+    slot = encode_slot(1, None, 0, msgspec.msgpack.encode(LocalState()))
+    (tmp_path / "kraftd.state").write_bytes(b"\0" * SLOT_BYTES + slot)
+    assert with_sidecars(verify([only(tmp_path)])).is_whole
 
 
 def test_directories_without_a_cluster_id_stay_apart(tmp_path: Path) -> None:

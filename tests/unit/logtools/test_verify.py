@@ -1,11 +1,14 @@
 """Every fault is told, with file and offset; a log in order has none, nor have two that part at the end."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 
+from kraftd.logtools import batch_reader
+from kraftd.logtools.batch_reader import Batch, read_batches
 from kraftd.logtools.finding import find_logs
 from kraftd.logtools.state import state_at
 from kraftd.logtools.verify import Verdict, verify
@@ -102,6 +105,22 @@ def impossible(made: LogMaker) -> None:
 def unreadable(made: LogMaker) -> None:
     with made.segment.open("ab") as file:
         file.write(encode_batch(made.end, made.epoch, T0 + 60_000, [b"\x01\x04\x00\xff"]))
+
+
+@pytest.mark.parametrize("at", ["at its beginning", "behind its header", "behind its footer"])
+def test_a_sparse_snapshot_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    made = orders(tmp_path / "node")
+    path = made.snapshot()
+    sizes = [item.view.size_bytes for item in read_batches(path) if isinstance(item, Batch)]
+    good_bytes = {"at its beginning": 0, "behind its header": sizes[0], "behind its footer": sum(sizes)}[at]
+    os.truncate(path, good_bytes)
+    os.truncate(path, 1 << 40)
+    monkeypatch.setattr(batch_reader, "plausible_headers", lambda *_: pytest.fail("a terabyte is looked at"))
+    [problem] = judged(made.home).logs[0].problems
+    assert problem.file.endswith(path.name)
+    assert (problem.position_bytes, problem.what) == (good_bytes, "zeros, where a batch must begin")
 
 
 def cut_snapshot(made: LogMaker) -> None:

@@ -178,6 +178,16 @@ def test_retention_may_be_nothing_or_without_a_bound_as_in_kafka(value: int) -> 
         ("min.insync.replicas", "two", "not an integer"),
         ("unclean.leader.election.enable", "yes", "neither true nor false"),
         ("delete.topic.enable", "0", "neither true nor false"),
+        *(
+            (key, " ", f"{key}: '' is neither true nor false")
+            for key in (
+                "delete.topic.enable",
+                "unclean.leader.election.enable",
+                "auto.leader.rebalance.enable",
+                "allow.everyone.if.no.acl.found",
+            )
+        ),
+        ("log.preallocate", "", "log.preallocate: must be true or false"),
         ("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer", "is not org.apache.kafka"),
         ("super.users", "User:admin;alice", "super.users: 'alice' is not Type:name"),
         ("allow.everyone.if.no.acl.found", "on", "neither true nor false"),
