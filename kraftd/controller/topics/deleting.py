@@ -65,7 +65,7 @@ def delete_topics(
     topics = context.image[TOPICS]
     rights = context.rights
     may_delete_all = rights.has(AclOperation.DELETE, AclResource.CLUSTER)
-    records = []
+    records: list[RemoveTopicRecord] = []
     results = []
     for each in named:
         if _is_told_by_its_name(topics, each, named):
