@@ -43,6 +43,7 @@ from tests.sim.broker_data import Acknowledged
 from tests.sim.broker_log import Folds
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import State
+from tests.sim.deletion_judge import DeletionJudge
 from tests.sim.electors import Elector
 from tests.sim.far_brokers import bring_near
 from tests.sim.mover import Mover
@@ -137,6 +138,7 @@ class BrokerCluster:
         self.partition_judge = PartitionJudge(world, self.auditor, self.acknowledged)
         self.folds = Folds()
         self.brokers: dict[NodeId, SimBroker] = {}
+        self.deletion_judge = DeletionJudge(world, self.brokers)
         self.admins: list[AdminClient] = []
         self.acl_keeper: AclKeeper | None = None
         self.movers: list[Mover] = []
@@ -200,6 +202,7 @@ class BrokerCluster:
 
     def _look(self) -> None:
         self.partition_judge.look()
+        self.deletion_judge.look()
         self._world.at(LOOK_US, self._look)
 
     def _tick(self, broker: SimBroker) -> None:
@@ -398,6 +401,9 @@ class BrokerCluster:
         known = self.auditor.brokers.get(broker.id)
         return known is not None and known.is_active and known.incarnation == broker.incarnation_id
 
+    def _is_live(self, broker: SimBroker) -> bool:
+        return broker.is_up and not broker.is_stopping and self._is_back(broker)
+
     def patience_us(self) -> int:
         """How long healed brokers may take: an old session ends, they register, catch up and are unfenced."""
         return 20 * S + 5 * self.shape.session_ms * 1_000
@@ -453,6 +459,9 @@ class BrokerCluster:
             if complaint is not None:
                 raise Violation(f"TopicsAreAsAcknowledged: {complaint}")
         self.partition_judge.expect_gone(up)
+        if not world.run_until(lambda: not self.deletion_judge.waiting(self._is_live), limit_us):
+            waiting = self.deletion_judge.waiting(self._is_live)
+            raise Violation(f"LiveBrokersDelete: {limit_us // S} s later there are {waiting}")
         if self.token_judge is not None:
             self._judge_tokens(self.token_judge, limit_us)
 

@@ -952,6 +952,7 @@ class WatchedServer(ControllerServer):
             self.applier._state_machine = WorkingMachine(self.controller, loop, record_us)
         if node.world.options.brokers:
             self.applier._state_machine = WatchedMachine(self.applier._state_machine, node)
+            node.world.brokers.deletion_judge.watch(node, self.controller.deletions)
 
     def start(self) -> None:
         super().start()
