@@ -470,7 +470,7 @@ class QuorumController:
         def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
             active, settings = self._active, self._settings
             leaving = frozenset() if active is None else active.plans.leaving
-            newest = None if active is None else active.uncommitted.image
+            newest = None if active is None else active.uncommitted
             context = ReadContext(
                 image, applied_offset, self.sessions, now, settings, leaving, client, self.deletions, newest
             )
