@@ -1,6 +1,7 @@
 """Delegation tokens in a small cluster, and the judge of them, who sees what he is there for."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -91,7 +92,7 @@ def test_a_token_that_is_made_again_is_seen(story: Story, monkeypatch: pytest.Mo
 def test_an_image_that_keeps_what_was_removed_is_seen(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     remove = Entities.remove
 
-    def kept(self: Entities, key: object) -> Entities:  # type: ignore[type-arg] # of any kind
+    def kept(self: Entities[Any, Any], key: object) -> Entities[Any, Any]:
         return self if isinstance(key, str) else remove(self, key)
 
     monkeypatch.setattr(Entities, "remove", kept)
