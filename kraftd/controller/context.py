@@ -150,8 +150,8 @@ class ReadContext(msgspec.Struct, frozen=True, gc=False):
     client: Client = NO_CLIENT
     deletions: DeletionTracker | None = None
     """The replicas that were taken away; None where nobody asks."""
-    newest: MetadataImage | None = None
-    """After everything that the active controller has appended; None where nobody asks."""
+    newest: Newest | None = None
+    """The image after everything that the active controller has appended; None where nobody asks."""
 
     @property
     def rights(self) -> Rights:

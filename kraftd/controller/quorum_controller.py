@@ -353,7 +353,8 @@ class QuorumController:
 
     def _heard(self, request: BrokerHeartbeatRequest, now: Now) -> None:
         session = self.sessions.get(request.broker_id, request.broker_epoch)
-        if session is not None:
+        # Until a broker may be unfenced it has read what it says, and its logs have not heard of it.
+        if session is not None and not request.want_fence:
             # A broker cannot have read what is not there, whatever it says: it has not read later deletions.
             read_to = min(session.metadata_offset, self._applied_offset - 1)
             self.deletions.heard(request.broker_id, session.broker_epoch, read_to, now)
@@ -469,7 +470,7 @@ class QuorumController:
         def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
             active, settings = self._active, self._settings
             leaving = frozenset() if active is None else active.plans.leaving
-            newest = None if active is None else active.uncommitted.image
+            newest = None if active is None else active.uncommitted
             context = ReadContext(
                 image, applied_offset, self.sessions, now, settings, leaving, client, self.deletions, newest
             )

@@ -13,6 +13,7 @@ list. A module imports from its own line and from those below it:
     parts/                              a module for each kind of entity, with all that is known of it
     part                                what a part is
     indexed_acls                        access control entries, by what they are about
+    configs_image                       the dynamic configs, and how records change them
     entities  views                     parts whose entities are few; how a part is shown
     replica_states                      what a replica is, and every legal move
     partition_conditions                what operators look for in partitions, and call their replicas

@@ -7,7 +7,8 @@ in several steps. Who sees a move that neither has does not make it, and says so
 
 A broker renames the log of a replica that is taken away when it applies the record that says so. What it
 reports afterwards, in its heartbeats, is the offset up to which it has applied records: that, and nothing
-else, tells a controller that the data is gone.
+else, tells a controller that the data is gone. A broker that is starting, and does not want to be unfenced
+yet, has read records that its logs have not heard of: what it reports then tells nothing.
 
 Follows: the ReplicaStateMachine of Kafka's controller before KRaft, whose names these are; KRaft's has none.
 Differs: NewReplica is a replica whose broker has not told the directory yet (KIP-858), so that one whose

@@ -243,8 +243,8 @@ INTENDED: tuple[Intended, ...] = (
     ),
     Intended(
         "more-topics-than-an-answer-tells-of",
-        "DeleteTopics of more names than one answer has room for is refused, which is told of as many as "
-        "have room; Kafka's answers have no bound.",
+        "DeleteTopics of more names than one answer has room for is refused, as the answer says of as many "
+        "as it can; Kafka's answers have no bound.",
         _more_than_an_answer_tells_of,
     ),
     Intended(

@@ -47,6 +47,7 @@ BROKERS_SHAPE = {
     "movers": 0,
     "think_us": 4 * S,
     "authorized": False,
+    "token_clients": 0,
     "session_ms": 3_000,
     "heartbeat_ms": 500,
     "old_part": 0.0,

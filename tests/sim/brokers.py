@@ -43,10 +43,12 @@ from tests.sim.broker_data import Acknowledged
 from tests.sim.broker_log import Folds
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import State
+from tests.sim.deletion_judge import DeletionJudge
 from tests.sim.electors import Elector
 from tests.sim.far_brokers import bring_near
 from tests.sim.mover import Mover
 from tests.sim.partition_judge import LOOK_US, PartitionJudge
+from tests.sim.token_clients import LOOK_MS, TokenClient, TokenJudge
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -88,6 +90,8 @@ class BrokerShape(msgspec.Struct):
     """Operators who move replicas."""
     authorized: bool
     """Whether an authorizer says what admin clients may do."""
+    token_clients: int
+    """Who use delegation tokens; with none of them the controllers have no secret."""
 
 
 def draw_broker_shape(random: Random) -> BrokerShape:
@@ -108,6 +112,7 @@ def draw_broker_shape(random: Random) -> BrokerShape:
         unclean_ms=random.choice((1_000, 3_000, 20_000)),
         movers=random.choice((0, 1)),
         authorized=random.random() < AUTHORIZED_PART,
+        token_clients=random.choice((0, 0, 1, 2)),
     )
 
 
@@ -133,9 +138,12 @@ class BrokerCluster:
         self.partition_judge = PartitionJudge(world, self.auditor, self.acknowledged)
         self.folds = Folds()
         self.brokers: dict[NodeId, SimBroker] = {}
+        self.deletion_judge = DeletionJudge(world, self.brokers)
         self.admins: list[AdminClient] = []
         self.acl_keeper: AclKeeper | None = None
         self.movers: list[Mover] = []
+        self.token_judge: TokenJudge | None = None
+        self.token_clients: list[TokenClient] = []
         self.fencings: Counter[NodeId] = Counter()
         """How often each broker was fenced."""
         self.unregistered: set[tuple[NodeId, int]] = set()
@@ -164,6 +172,14 @@ class BrokerCluster:
         ]
         if self.shape.authorized and self.admins:
             self.acl_keeper = AclKeeper(world, world.derive("acl keeper"))
+        if self.shape.token_clients:
+            judge = self.token_judge = TokenJudge()
+            if world.sink is not None:
+                world.sink = judge.reader_of(world.sink)
+            self.token_clients = [
+                TokenClient(number, world, judge, world.derive(f"token client {number}"))
+                for number in range(1, self.shape.token_clients + 1)
+            ]
         self.movers = [Mover(world, world.derive(f"mover {number}")) for number in range(self.shape.movers)]
 
     def start(self) -> None:
@@ -180,10 +196,13 @@ class BrokerCluster:
             mover.start()
         if self.acl_keeper is not None:
             self.acl_keeper.start()
+        for client in self.token_clients:
+            client.start()
         world.at(LOOK_US, self._look)
 
     def _look(self) -> None:
         self.partition_judge.look()
+        self.deletion_judge.look()
         self._world.at(LOOK_US, self._look)
 
     def _tick(self, broker: SimBroker) -> None:
@@ -238,6 +257,8 @@ class BrokerCluster:
         self._next_offset = batch.end_offset
         touched: list[PartitionKey] = []
         removed: list[Uuid] = []
+        tokens = self.token_judge
+        has_tokens = False
         for number, value in enumerate(batch.records):
             record = decode_record(value)
             if isinstance(record, PartitionRecord | PartitionChangeRecord):
@@ -249,10 +270,15 @@ class BrokerCluster:
             else:
                 self.auditor.on_record(record, batch.base_offset + number)
                 self._note_broker(record)
+                has_tokens |= tokens is not None and tokens.on_record(record, batch)
                 if isinstance(record, RemoveTopicRecord):
                     removed.append(record.topic_id)
         if removed:
             self.partition_judge.removed(removed, image)
+        if tokens is not None:
+            tokens.on_batch(batch)
+            if has_tokens:
+                tokens.compare(image)
         self._hashes[batch.end_offset] = image.hash()
         found = [image[TOPICS].partition(*key) for key in touched if key in self.auditor.partitions]
         for complaint in self.auditor.disagreements([one for one in found if one is not None]):
@@ -375,6 +401,9 @@ class BrokerCluster:
         known = self.auditor.brokers.get(broker.id)
         return known is not None and known.is_active and known.incarnation == broker.incarnation_id
 
+    def _is_live(self, broker: SimBroker) -> bool:
+        return broker.is_up and not broker.is_stopping and self._is_back(broker)
+
     def patience_us(self) -> int:
         """How long healed brokers may take: an old session ends, they register, catch up and are unfenced."""
         return 20 * S + 5 * self.shape.session_ms * 1_000
@@ -430,6 +459,26 @@ class BrokerCluster:
             if complaint is not None:
                 raise Violation(f"TopicsAreAsAcknowledged: {complaint}")
         self.partition_judge.expect_gone(up)
+        if not world.run_until(lambda: not self.deletion_judge.waiting(self._is_live), limit_us):
+            waiting = self.deletion_judge.waiting(self._is_live)
+            raise Violation(f"LiveBrokersDelete: {limit_us // S} s later there are {waiting}")
+        if self.token_judge is not None:
+            self._judge_tokens(self.token_judge, limit_us)
+
+    def _judge_tokens(self, judge: TokenJudge, limit_us: int) -> None:
+        """Clients were told the truth about tokens, and what has ended is removed when the leader looks next.
+
+        Raises:
+            Violation: It is not so.
+        """
+        world = self._world
+        complaint = judge.complaint()
+        if complaint is not None:
+            raise Violation(f"TokensAreAsAcknowledged: {complaint}")
+        leader = next((node for node in world.nodes.values() if node.is_leader), None)
+        ended = judge.ended(leader.clock.wall_ms()) if leader is not None else set()
+        if not world.run_until(lambda: ended.isdisjoint(judge.there), limit_us + LOOK_MS * 1_000):
+            raise Violation(f"EndedTokensAreRemoved: {ended & judge.there.keys()} are there")
 
 
 def _not_committed(key: PartitionKey, state: State, committed: object) -> Violation:

@@ -60,6 +60,7 @@ from tests.sim.filesystem import Faults, SimFileSystem
 from tests.sim.ledger import digest_of
 from tests.sim.loop import PPM, Clock, SimLoop, SimWorker
 from tests.sim.network import Machine, endpoint_of
+from tests.sim.token_clients import TokenJudge, token_settings
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -133,6 +134,14 @@ class SimLog:
         world = self._node.world
         if world.sink is not None:
             world.tell(self._node.id, f"log {event}", **fields)
+        if (tokens := world.brokers.token_judge) is not None:
+            self._check(tokens, f"{event} {fields}")
+
+    def _check(self, tokens: TokenJudge, line: str) -> None:
+        try:
+            tokens.check_line(line)
+        except Violation as violation:
+            self._node.world.fail(self._node.id, violation)
 
     def warning(self, event: str, **fields: object) -> None:
         self.info(event, **fields)
@@ -439,6 +448,7 @@ class SimNode:
                 leader_imbalance_check_interval_seconds=world.brokers.shape.rebalance_s,
                 unclean_leader_election_interval_ms=world.brokers.shape.unclean_ms,
                 authorizer=AUTHORIZER if world.options.brokers and world.brokers.shape.authorized else None,
+                tokens=token_settings() if world.brokers.token_judge is not None else None,
             ),
         )
 
@@ -942,6 +952,7 @@ class WatchedServer(ControllerServer):
             self.applier._state_machine = WorkingMachine(self.controller, loop, record_us)
         if node.world.options.brokers:
             self.applier._state_machine = WatchedMachine(self.applier._state_machine, node)
+            node.world.brokers.deletion_judge.watch(node, self.controller.deletions)
 
     def start(self) -> None:
         super().start()

@@ -59,10 +59,11 @@ def _absent(context: ReadContext, request: ExplainPartitionRequest, why: str) ->
     """A partition that is not committed: it may be decided, and may have been there before."""
     name, index = request.name, request.partition_index
     entries = _removed(context, lambda one: one.topic == name and index in one.partitions)
-    topic_id = None if context.newest is None else context.newest[TOPICS].id_of(name)
+    newest = None if context.newest is None else context.newest.image
+    topic_id = None if newest is None else newest[TOPICS].id_of(name)
     state = PartitionState.NON_EXISTENT
     if topic_id is not None:
-        state = state_in(context.image, topic_id, index, context.newest)
+        state = state_in(context.image, topic_id, index, newest)
     if state is PartitionState.NON_EXISTENT:
         if not entries:
             return refuse(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)

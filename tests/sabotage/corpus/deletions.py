@@ -6,6 +6,7 @@ _TRACKER = "kraftd.controller.deletions.tracker:DeletionTracker"
 _REMOVALS = "kraftd.controller.deletions.removals"
 _TESTS = "tests/unit/controller/test_deletions.py"
 _STATES = "tests/unit/metadata/test_replica_states.py"
+_JUDGED = "tests/sim/test_deletion_judge.py"
 _PENDING = "tests/unit/cli/test_pending.py"
 
 
@@ -23,6 +24,26 @@ DELETIONS = (
             "kraftd.metadata.replica_states:removed_state",
             "reported >= removed_at",
             "reported >= removed_at - 1",
+        ),
+    ),
+    of_deletions(
+        "deleted-while-it-starts",
+        "A broker that is starting is said to have deleted what it has not looked for yet.",
+        _JUDGED,
+        (
+            "kraftd.controller.quorum_controller:QuorumController._heard",
+            "if session is not None and not request.want_fence:",
+            "if session is not None:",
+        ),
+    ),
+    of_deletions(
+        "nobody-is-heard-of",
+        "What brokers report ends no deletion.",
+        _JUDGED,
+        (
+            f"{_TRACKER}.heard",
+            "waiting, moves = self._waiting.get(broker_id), MOVES_MAX",
+            "waiting = moves = 0",
         ),
     ),
     of_deletions(

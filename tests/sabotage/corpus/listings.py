@@ -145,7 +145,7 @@ LISTINGS = (
         "KRaft",
         "A partition that is decided and not committed is told not to exist.",
         "tests",
-        (f"{_EXPLAINING}:_absent", "context.newest[TOPICS].id_of(name)", "context.image[TOPICS].id_of('')"),
+        (f"{_EXPLAINING}:_absent", "newest[TOPICS].id_of(name)", "context.image[TOPICS].id_of('')"),
         where=(f"{_STATES}::test_what_is_decided_and_not_committed_is_new",),
     ),
     mutant(

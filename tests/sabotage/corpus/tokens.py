@@ -5,6 +5,7 @@ from tests.sabotage.mutant import Mutant, mutant
 _TESTS = "tests/unit/controller/"
 _CONTROL = "kraftd.controller.delegation_token_control"
 _SECRET = "kraftd.controller.token_secret"
+_JUDGED = ("tests/sim/test_token_judge.py",)
 _TIMERS = "kraftd.controller.timers:Timers"
 
 
@@ -205,5 +206,37 @@ TOKENS = (
             "if token is not None and _has_ended(token, now_ms):",
             "if token is not None:",
         ),
+    ),
+    mutant(
+        "token-ends-early",
+        "D-18",
+        "A token ends two seconds before its end.",
+        "tests",
+        (
+            f"{_CONTROL}:_has_ended",
+            "or token.expiration_timestamp < now_ms",
+            "or token.expiration_timestamp < now_ms + 2_000",
+        ),
+        where=_JUDGED,
+    ),
+    mutant(
+        "ended-token-renewed",
+        "D-18",
+        "A token that has ended and is not removed yet lives again once somebody renews it.",
+        "tests",
+        (f"{_CONTROL}:_renew", "_check_alive(token, now_ms)", "pass"),
+        where=_JUDGED,
+    ),
+    mutant(
+        "removed-token-in-the-image",
+        "D-18",
+        "A token that ended is removed in the log, and stays in the image.",
+        "tests",
+        (
+            "kraftd.metadata.parts.delegation_tokens:_remove",
+            "builder.state(DELEGATION_TOKENS).remove(record.token_id)",
+            "builder.state(DELEGATION_TOKENS)",
+        ),
+        where=_JUDGED,
     ),
 )

@@ -429,6 +429,23 @@ def test_heartbeats_are_what_ends_a_deletion() -> None:
     assert states() == [(11, SUCCESSFUL), (12, SUCCESSFUL)]
 
 
+def test_a_broker_that_is_starting_has_not_deleted_what_it_has_read() -> None:
+    world = BrokerWorld()
+    world.up(11)
+    topic_id = world.topic(1, (11,))
+    world.wait(2 * SESSION_MS)
+    world.append(RemoveTopicRecord(topic_id))
+
+    def states():
+        return [each.state for each in read(world, ListDeletionsRequest()).removals]
+
+    assert states() == [INELIGIBLE]
+    world.beat(11, want_fence=True)
+    assert states() == [INELIGIBLE], "its log manager has not looked at its logs yet"
+    world.beat(11)
+    assert states() == [SUCCESSFUL]
+
+
 def test_a_broker_that_says_it_has_read_what_is_not_there_has_not() -> None:
     world = BrokerWorld()
     world.up(11)

@@ -1,19 +1,23 @@
 """A partition is explained with its state of the four, and each of its replicas with its of the seven."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from kraftd.controller.context import ReadContext
 from kraftd.controller.partitions.explaining import explain_partition
 from kraftd.controller.sessions import BrokerSessions
+from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image_builder import apply_all
 from kraftd.metadata.partition_conditions import BrokerState
 from kraftd.metadata.partition_states import PartitionState
 from kraftd.metadata.parts.topics.partitions import LOST, UNASSIGNED
 from kraftd.metadata.replica_states import RemovalReason, ReplicaState
-from kraftd.protocol.messages import ExplainPartitionRequest
+from kraftd.protocol.messages import ExplainPartitionRequest, ListDeletionsRequest
 from kraftd.records.messages import PartitionRecord, RemoveTopicRecord, TopicRecord
 from kraftd.types import Now
+from tests.unit.controller.broker_world import BrokerWorld
 from tests.unit.controller.test_deletions import DELETE_DELAY_MS, U, World, fencing, moved, partition
 from tests.unit.controller.topic_worlds import broker, directory
 
@@ -28,7 +32,12 @@ STARTED, SUCCESSFUL, INELIGIBLE, NON_EXISTENT = (
 
 def explained(world, index=0, *, newest=None):
     context = ReadContext(
-        world.image, 7, BrokerSessions(9_000), Now(0, 0), deletions=world.tracker, newest=newest
+        world.image,
+        7,
+        BrokerSessions(9_000),
+        Now(0, 0),
+        deletions=world.tracker,
+        newest=newest and SimpleNamespace(image=newest),
     )
     return explain_partition(context, ExplainPartitionRequest("t", index))
 
@@ -108,6 +117,32 @@ def test_what_is_decided_and_not_committed_is_new():
     assert (response.error_code, response.state, response.topic_id) == (0, PartitionState.NEW, T)
     assert (response.replicas, response.removals) == ((), ())
     assert explained(world, 1, newest=newest).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_partition_that_is_there_is_explained_without_what_is_not_committed():
+    class Newest:
+        @property
+        def image(self):
+            raise AssertionError("an image is made that nobody needs")
+
+    record = PartitionRecord(0, T, (1,), (1,), leader=1, directories=(directory(1),))
+    world = World(record)
+    context = ReadContext(
+        world.image, 7, BrokerSessions(9_000), Now(0, 0), deletions=world.tracker, newest=Newest()
+    )
+    assert explain_partition(context, ExplainPartitionRequest("t", 0)).state == PartitionState.ONLINE
+
+
+@pytest.mark.covers("D-39")
+def test_a_read_that_does_not_look_makes_no_image_of_what_is_not_committed(monkeypatch):
+    world = BrokerWorld()
+    world.up(11)
+    made = []
+    image = UncommittedWrites.image.fget
+    monkeypatch.setattr(UncommittedWrites, "image", property(lambda self: made.append(1) or image(self)))
+    read = world.controller.handle(ListDeletionsRequest(), world.now)
+    assert read.respond().removals == ()
+    assert made == []
 
 
 @pytest.mark.parametrize("knows_removals", [False, True])

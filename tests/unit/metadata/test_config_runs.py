@@ -1,5 +1,7 @@
 """Runs of config records in bulk: the image is the one that the records make one by one."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from kraftd.metadata.image import EMPTY, MetadataImage, to_records
 from kraftd.metadata.image_builder import ImageBuilder, apply
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.records.frame import decode_record, encode_record
-from kraftd.records.messages import ConfigRecord, NoOpRecord, TopicRecord
+from kraftd.records.messages import ConfigRecord, NoOpRecord, Record, TopicRecord
 
 texts = st.sampled_from(["", "a", "b", "retention.ms", "ä", "x" * 126, "x" * 127, "x" * 300])
 configs = st.builds(
@@ -36,17 +38,17 @@ def in_bulk(image: MetadataImage, values: list[bytes]) -> MetadataImage:
     return builder.image()
 
 
-def outcome(fold: object, values: list[bytes]) -> object:
+def outcome(fold: Callable[[MetadataImage, list[bytes]], MetadataImage], values: list[bytes]) -> object:
     try:
-        return fold(EMPTY, values).hash()  # type: ignore[operator]
+        return fold(EMPTY, values).hash()
     except MalformedError as error:
         return str(error)
 
 
 @given(st.lists(configs, max_size=20), st.lists(configs | st.just(NoOpRecord()), max_size=40))
-def test_any_configs_give_the_same_image_in_bulk(before: list[ConfigRecord], records: list[object]) -> None:
+def test_any_configs_give_the_same_image_in_bulk(before: list[ConfigRecord], records: list[Record]) -> None:
     image = in_bulk(EMPTY, [encode_record(record) for record in before])
-    values = [encode_record(record) for record in records]  # type: ignore[arg-type]
+    values = [encode_record(record) for record in records]
     expected, found = one_by_one(image, values), in_bulk(image, values)
     assert found == expected
     assert found.hash() == expected.hash()

@@ -98,7 +98,9 @@ def test_what_is_applied_leaves_a_node_idle_unless_somebody_waits_for_it() -> No
     leader.poll()
     assert leader.raft_node.handle(ev.Applied(end_offset - 1), leader.now) == []
     assert leader.raft_node.is_idle
-    reads = leader.raft_node._raft.leader_state.reads  # type: ignore[union-attr]
+    leader_state = leader.raft_node._raft.leader_state
+    assert leader_state is not None
+    reads = leader_state.reads
     reads.add(77, leader.now_ms + 1_000, end_offset)
     reads.begin_round(leader.now_ms)
     reads.acknowledge(2, reads.round)

@@ -82,9 +82,9 @@ class Node:
             settings=ControllerSettings(cluster_id="c"),
         )
         self.apis = ControllerApis(
-            self,  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]  # this is the driver
             self.controller,
-            self,  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]  # and the raft node
             request_timeout_ms=TIMEOUT_MS,
             clock_ns=lambda: self.lone.now_ms * 1_000_000,
             on_shutdown_ready=lambda _: None,
@@ -127,7 +127,7 @@ class Node:
     def ask(self, connection: int, message: Any) -> None:
         self.correlation_id += 1
         request = Request(message.API_KEY, message.MAX_VERSION, self.correlation_id, "test", message)
-        self.router.request_received(self.connections[connection], request)  # type: ignore[arg-type]
+        self.router.request_received(self.connections[connection], request)  # type: ignore[arg-type]  # a connection of this test
 
     def end_turn(self) -> None:
         self.apis.run(self.now())
@@ -372,8 +372,9 @@ def test_what_a_turn_writes_is_one_append_and_one_image(node: Node) -> None:
     node.end_turn()
     assert len(node.appends) == before + 1
     assert values_of(node) == ["x", "y", "z"]
-    pending = node.controller._active.uncommitted._pending  # type: ignore[union-attr]
-    assert [image is not None for _, image in pending] == [False, False, True]
+    active = node.controller._active
+    assert active is not None
+    assert [image is not None for _, image in active.uncommitted._pending] == [False, False, True]
     assert node.apis.statistics()["appends"] == 3
     node.settle()
     assert node.apis.statistics()["appends"] == 0

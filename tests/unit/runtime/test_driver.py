@@ -303,7 +303,7 @@ async def test_an_event_within_a_turn_is_polled_for_if_it_makes_something_due(
         node.on_poll = lambda: None
         driver.deliver(Applied(1))
 
-    node.handle, node.on_poll = handle_and_leave, poll_first  # type: ignore[method-assign]
+    node.handle, node.on_poll = handle_and_leave, poll_first  # type: ignore[method-assign]  # a raft node of this test
     driver.wake()
     await turns()
     assert node.seen == ["clients", "poll", "apply", *seen, "write"]
@@ -353,7 +353,7 @@ async def test_each_event_is_handled_at_its_own_time() -> None:
         times.append(now.mono_ms)
         return handle(event, now)
 
-    idle.raft_node.handle = handle_and_note  # type: ignore[method-assign]
+    idle.raft_node.handle = handle_and_note  # type: ignore[method-assign]  # it notes and does the same
     driver = await idle.drive()
     driver.deliver(Applied(1))
     idle.now_ms = 3_700

@@ -1,0 +1,88 @@
+"""Is the data of deleted replicas gone where a controller says so? The disks of the brokers tell.
+
+A `DeletionJudge` is shown each move that the tracker of a controller makes. What it calls
+ReplicaDeletionSuccessful must not be on that broker's disk, then and later, unless the broker has read that
+the replica is assigned to it once more. Once everything was healed, nothing waits for a broker that lives:
+what is ReplicaDeletionStarted is successful in bounded time.
+
+Not here: when the tracker moves what (`kraftd.controller.deletions.tracker`), and what a broker does with its
+disk (`broker_replicas`).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from kraftd.audit.invariant import Violation
+from kraftd.audit.placements import PartitionKey
+from kraftd.controller.deletions.tracker import DeletionTracker, Entry
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.replica_states import ReplicaState
+from kraftd.types import NodeId, Now
+
+if TYPE_CHECKING:
+    from tests.sim.broker_process import SimBroker
+    from tests.sim.node import SimNode
+    from tests.sim.world import World
+
+GONE: Final = frozenset({ReplicaState.DELETION_SUCCESSFUL, ReplicaState.NON_EXISTENT})
+WAITING: Final = frozenset({ReplicaState.DELETION_STARTED, ReplicaState.DELETION_INELIGIBLE})
+DELETED: Final = "replicas deleted, as a controller says"
+
+
+class DeletionJudge:
+    """Compares what controllers say of deleted replicas with what is on the brokers' disks."""
+
+    def __init__(self, world: "World", brokers: "dict[NodeId, SimBroker]") -> None:
+        self._world = world
+        self._brokers = brokers
+
+    def watch(self, node: "SimNode", tracker: DeletionTracker) -> None:
+        """Look at what a node's tracker makes of each heartbeat."""
+        heard: Callable[[NodeId, int, int, Now], None] = tracker.heard
+
+        def watched(broker_id: NodeId, broker_epoch: int, reported: int, now: Now) -> None:
+            waiting = list(tracker._waiting.get(broker_id, {}).values())
+            heard(broker_id, broker_epoch, reported, now)
+            for entry in waiting:
+                if entry.state in GONE:
+                    self._world.statistics[DELETED] += len(entry.removed.partitions)
+                    self._expect_gone(node, entry)
+
+        tracker.heard = watched  # type: ignore[method-assign] # that it is watched changes nothing
+
+    def look(self) -> None:
+        """What the active controller calls gone still is."""
+        leader = self._leader()
+        if leader is not None and leader.parts is not None:
+            for entry in leader.parts.controller.deletions.entries():
+                if entry.state in GONE:
+                    self._expect_gone(leader, entry)
+
+    def waiting(self, is_live: "Callable[[SimBroker], bool]") -> list[Entry]:
+        """What the active controller takes for not deleted yet, of the brokers that live."""
+        leader = self._leader()
+        if leader is None or leader.parts is None:
+            return []
+        live = {broker.id for broker in self._brokers.values() if is_live(broker)}
+        entries = leader.parts.controller.deletions.entries()
+        return [entry for entry in entries if entry.state in WAITING and entry.removed.broker_id in live]
+
+    def _leader(self) -> "SimNode | None":
+        return next((node for node in self._world.nodes.values() if node.is_leader), None)
+
+    def _expect_gone(self, node: "SimNode", entry: Entry) -> None:
+        removed = entry.removed
+        broker = self._brokers.get(removed.broker_id)
+        for partition in removed.partitions:
+            key = removed.topic_id, partition
+            if broker is not None and key in broker.disk.replicas and not _has_it_again(broker, key):
+                text = f"node {node.id} calls {removed.topic}-{partition} of {broker.id} {entry.state.label}"
+                where = f"its log is there, read up to {broker.disk.log.published_offset}"
+                text = f"DeletedDataIsGone: {text}, removed at {removed.offset}; {where}"
+                self._world.fail(node.id, Violation(text))
+
+
+def _has_it_again(broker: "SimBroker", key: PartitionKey) -> bool:
+    """Whether a broker has read that a replica is its own."""
+    partition = broker.disk.log.image[TOPICS].partition(*key)
+    return partition is not None and broker.id in partition.replicas
