@@ -248,20 +248,16 @@ class Elections:
 
     def on_vote_failed(self, sent: Sent, reason: str, now: Now) -> None:
         """Stop waiting for a voter that could not be asked; it is asked again all the same (D-08)."""
-        state = self.raft.state
-        if not self._is_current(sent):
-            return
-        if isinstance(state, Prospective | Candidate | Follower) and state.ballot is not None:
+        ballot = self._ballot_of(sent)
+        if ballot is not None:
             self.raft.refusals[sent.to] = reason
-            self.raft.update_state(replace(state, ballot=state.ballot.mark_unreachable(sent.to)))
+            self.raft.update_state(replace(self.raft.state, ballot=ballot.mark_unreachable(sent.to)))
             self._act_on_result(now)
 
     def _count(self, sent: Sent, *, granted: bool, why: str) -> None:
         raft = self.raft
-        state = raft.state
-        if not self._is_current(sent) or not isinstance(state, Prospective | Candidate | Follower):
-            return
-        if state.ballot is None:
+        state, ballot = raft.state, self._ballot_of(sent)
+        if ballot is None:
             return
         if granted:
             barriers = raft.peers.verify_identity(raft.peers.outbound_identity(sent.to))
@@ -274,7 +270,7 @@ class Elections:
                 raft.out.extend(barriers)
         if not granted:
             raft.refusals[sent.to] = why
-        ballot = state.ballot.count(sent.to, granted=granted)
+        ballot = ballot.count(sent.to, granted=granted)
         if isinstance(state, Prospective) and ballot.result is not BallotResult.LOST:
             # The round was lost because node 2 could not be reached, and the next one waits for `ask_at_ms`.
             # Now node 2 grants this one after all: it is not lost any more, and there is nothing to wait for.
@@ -282,23 +278,21 @@ class Elections:
         else:
             raft.update_state(replace(state, ballot=ballot))
 
-    def _is_current(self, sent: Sent) -> bool:
+    def _ballot_of(self, sent: Sent) -> Ballot | None:
+        """Return the ballot that the response to a request counts for; None if that is over."""
         match self.raft.state:
-            case Prospective() as state:
+            case Prospective() | Follower() as state:
                 this_round = (state.epoch, state.round)
-                return sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round
-            case Follower() as state:
-                this_round = (state.epoch, state.round)
-                is_of_round = sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round
-                return is_of_round and state.ballot is not None
+                is_current = sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round
             case Candidate() as state:
-                return (
+                is_current = (
                     sent.kind is RequestKind.VOTE
                     and sent.epoch == state.epoch
                     and state.retry_at_ms == NEVER_MS
                 )
             case _:
-                return False
+                return None
+        return state.ballot if is_current else None
 
     def _act_on_result(self, now: Now) -> None:
         """Act on a decided ballot in the same turn (VOTE-02)."""

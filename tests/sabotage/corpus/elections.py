@@ -188,7 +188,7 @@ ELECTIONS = (
         "A vote that was given in an older epoch counts in the newer one.",
         "sim",
         (
-            "kraftd.raft.elections:Elections._is_current",
+            "kraftd.raft.elections:Elections._ballot_of",
             "and sent.epoch == state.epoch\n                and state.retry_at_ms == NEVER_MS",
             "",
         ),
@@ -206,9 +206,9 @@ ELECTIONS = (
         "A pre-vote that was granted in one round, or an older epoch, counts in another.",
         "sim",
         (
-            "kraftd.raft.elections:Elections._is_current",
-            "return sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round",
-            "return True",
+            "kraftd.raft.elections:Elections._ballot_of",
+            "is_current = sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round",
+            "is_current = bool(this_round)",
         ),
         (
             "kraftd.raft.elections:Elections.poll_prospective",
