@@ -161,7 +161,7 @@ class Elections:
             if now.mono_ms >= suspicion.ask_at_ms:
                 self._begin_suspicion(state, now)
         elif ballot.result is BallotResult.WON:
-            suspicion.on_campaign(state.leader_id, now.mono_ms)
+            suspicion.on_campaign(state.leader_id, state.epoch + 1, now.mono_ms)
             self.changes.become_prospective_elected(state, ballot, now, "a majority does not hear the leader")
         elif ballot.result is BallotResult.LOST:
             suspicion.on_silent(now.mono_ms + suspect_again_ms(raft.random_source))
@@ -238,7 +238,7 @@ class Elections:
         """Count a response if it belongs to the current ballot."""
         granted = header.error == ErrorCode.NONE and response.topics[0].partitions[0].vote_granted
         raft = self.raft
-        if isinstance(raft.state, Candidate) and raft.suspicion.on_answer(sent.to, now.mono_ms):
+        if raft.suspicion.on_vote_response(sent.to, sent.epoch, now.mono_ms):
             raft.warn_suspicion_wrong(f"suspected leader {sent.to} answers a request for its vote")
         elif isinstance(raft.state, Follower) and sent.to == raft.leader_id and not granted:
             raft.hear_leader(now.mono_ms, is_response=False)

@@ -15,8 +15,8 @@ knowledge of its version: the fetch itself says how long it may be parked.
 A gap or a silence counts only while a fetch waits for its response: a follower that flushes, or downloads a
 snapshot, has not asked; and a process that stood still has not listened (D-01).
 
-Entered by `follower` and `announcements` (what is asked and heard), `elections` (what follows) and `leader`.
-Reads no clock.
+Entered by `follower` and `announcements` (what is asked and heard) and `elections` (what follows). Reads no
+clock.
 """
 
 from kraftd.raft.timing import (
@@ -29,6 +29,7 @@ from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId
 
 _DOUBLINGS_MAX = 16
 _UNKNOWN = -1
+_NOBODY: tuple[Epoch, NodeId] = (-1, NO_NODE)
 
 
 class Suspicion:
@@ -36,7 +37,6 @@ class Suspicion:
 
     __slots__ = (
         "_deposed",
-        "_deposed_until_ms",
         "_doubled_until_ms",
         "_doublings",
         "_gap_before_ms",
@@ -55,7 +55,7 @@ class Suspicion:
 
     def __init__(self, *, fetch_timeout_ms: int) -> None:
         self._span_max_ms = fetch_timeout_ms
-        self._leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
+        self._leader = _NOBODY
         self._since_ms = NEVER_MS
         """Since when this node waits for its leader and hears nothing; NEVER_MS while it does not wait."""
         self._gap_ms = self._gap_before_ms = _UNKNOWN
@@ -63,8 +63,7 @@ class Suspicion:
         self._window_ends_ms = 0
         self._doublings = 0
         self._doubled_until_ms = 0
-        self._deposed = NO_NODE
-        self._deposed_until_ms = 0
+        self._deposed = _NOBODY
         self.span_ms = fetch_timeout_ms
         """S: how long a silence makes the leader suspect; found when the leader is heard."""
         self.look_at_ms = NEVER_MS
@@ -128,23 +127,20 @@ class Suspicion:
         self.round += 1
         return self.round
 
-    def on_campaign(self, leader_id: NodeId, now_ms: int) -> None:
-        """A majority did not hear the leader either, and this node campaigns."""
-        self._deposed, self._deposed_until_ms = leader_id, now_ms + self._span_max_ms
+    def on_campaign(self, leader_id: NodeId, epoch: Epoch, now_ms: int) -> None:
+        """A majority did not hear the leader either, and this node campaigns in this epoch."""
+        self._deposed = (epoch, leader_id)
         self._wait_anew(NEVER_MS, now_ms)
 
-    def on_answer(self, node_id: NodeId, now_ms: int) -> bool:
-        """A voter answered this candidate or leader. Returns whether it is the leader that was suspected, and
-        soon enough to say that it was alive: so S is doubled.
+    def on_vote_response(self, node_id: NodeId, epoch: Epoch, now_ms: int) -> bool:
+        """A voter answered this candidate. Returns whether it is the suspected leader: so S is doubled.
 
-        Node 1 led, and its loop stood still for 500 ms; nodes 2 and 3 elected node 2. If nobody learned from
-        that, and the same work makes node 2 stand still for as long, they would depose each other for ever.
+        A leader that stands still, or is gone, does not answer before the others have elected a successor.
+        One that does was alive, and only the way to it was slow.
         """
-        if node_id != self._deposed or self._deposed == NO_NODE:
+        if self._deposed != (epoch, node_id):
             return False
-        self._deposed = NO_NODE
-        if now_ms > self._deposed_until_ms:
-            return False
+        self._deposed = _NOBODY
         self._double(now_ms)
         self._find_span(now_ms)
         return True

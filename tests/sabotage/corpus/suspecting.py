@@ -117,9 +117,13 @@ SUSPECTING = (
     mutant(
         "learns-nothing-from-deposing",
         "D-40",
-        "That a leader follows its successor at once does not tell that it was alive.",
+        "That a suspected leader answers a request for its vote does not tell that it was alive.",
         "tests",
-        (f"{_SUSPICION}.on_answer", "if now_ms > self._deposed_until_ms:", "if now_ms >= 0:"),
+        (
+            f"{_SUSPICION}.on_campaign",
+            "self._deposed = (epoch, leader_id)",
+            "self._deposed = (epoch - 1, leader_id)",
+        ),
         where=(_TESTS,),
     ),
 )
