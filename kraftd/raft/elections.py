@@ -40,6 +40,7 @@ from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
 from kraftd.raft.timing import (
     BEHIND_DELAY_MS,
+    LISTEN_AGAIN_MS,
     PRE_VOTE_ROUNDS_MAX,
     ask_again_ms,
     loss_delay_ms,
@@ -152,19 +153,22 @@ class Elections:
         state, suspicion = raft.state, raft.suspicion
         if timeouts_deferred or not isinstance(state, Follower) or not self._may_suspect(state):
             return
-        ballot = state.ballot
-        if ballot is None and not suspicion.is_silent:
+        if not suspicion.is_silent:
             if now.mono_ms >= suspicion.look_at_ms:
                 delay_ms = max(1, loss_delay_ms(raft.random_source))
-                suspicion.on_silent(now.mono_ms + delay_ms + (BEHIND_DELAY_MS if raft.is_behind else 0))
-        elif ballot is None:
+                delay_ms += BEHIND_DELAY_MS if raft.is_behind else 0
+                suspicion.on_silent(now.mono_ms, now.mono_ms + delay_ms)
+            return
+        suspicion.silent_at_ms = now.mono_ms
+        ballot = state.ballot
+        if ballot is None:
             if now.mono_ms >= suspicion.ask_at_ms:
                 self._begin_suspicion(state, now)
         elif ballot.result is BallotResult.WON:
             suspicion.on_campaign(state.leader_id, state.epoch + 1, now.mono_ms)
             self.changes.become_prospective_elected(state, ballot, now, "a majority does not hear the leader")
         elif ballot.result is BallotResult.LOST:
-            suspicion.on_silent(now.mono_ms + suspect_again_ms(raft.random_source))
+            suspicion.on_silent(now.mono_ms, now.mono_ms + suspect_again_ms(raft.random_source))
             raft.update_state(replace(state, ballot=None))
         else:
             self._ask(ballot, RequestKind.PRE_VOTE, now, round_=state.round)
@@ -219,9 +223,13 @@ class Elections:
                 ready_ms = raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
                 return min(state.deadline_ms, ready_ms)
             case Follower() as state if self._may_suspect(state):
+                suspicion = raft.suspicion
+                if not suspicion.is_silent:
+                    return suspicion.look_at_ms
+                due_ms = suspicion.ask_at_ms
                 if state.ballot is not None:
-                    return raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
-                return raft.suspicion.ask_at_ms if raft.suspicion.is_silent else raft.suspicion.look_at_ms
+                    due_ms = raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
+                return min(due_ms, suspicion.silent_at_ms + LISTEN_AGAIN_MS)
             case Candidate() as state:
                 if state.retry_at_ms != NEVER_MS:
                     return NEVER_MS if raft.is_stopping else state.retry_at_ms
@@ -369,7 +377,7 @@ class Elections:
             self.changes.become_unattached(params.epoch, now, f"{params.candidate.id} asks for votes in it")
         if not raft.is_receiver(params.receiver):
             return ErrorCode.INVALID_VOTER_KEY, False, "meant for another voter"
-        refusal = self._why_no_pre_vote(params) if params.pre_vote else self._why_no_vote(params)
+        refusal = self._why_no_pre_vote(params, now) if params.pre_vote else self._why_no_vote(params)
         if not refusal and not params.pre_vote:
             raft.mark_initialized()
             if raft.state.election.voted is None:
@@ -379,7 +387,7 @@ class Elections:
                 self.changes.become_unattached(params.epoch, now, why, voted=params.candidate)
         return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"
 
-    def _why_no_pre_vote(self, params: VoteParams) -> str:
+    def _why_no_pre_vote(self, params: VoteParams, now: Now) -> str:
         """Return why a pre-vote is refused; empty if it is granted."""
         match self.raft.state:
             case Leader():
@@ -389,8 +397,8 @@ class Elections:
             # grants: otherwise nodes 2 and 3 would tell each other for ever that node 1 leads.
             # Whoever has heard nothing of it for so long that it asks for pre-votes itself grants them, too:
             # it does not know that its leader lives (D-40).
-            case Follower(in_touch=True, leader_id=leader_id) if not self.raft.suspicion.is_silent:
-                return f"in touch with leader {leader_id}"
+            case Follower(in_touch=True) as state if not self.raft.suspicion.is_known_silent(now.mono_ms):
+                return f"in touch with leader {state.leader_id}"
             case Follower() | Unattached() | Prospective() | Candidate() | Resigned():
                 return self._why_not_electable(params)
 

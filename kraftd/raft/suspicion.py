@@ -21,6 +21,7 @@ clock.
 
 from kraftd.raft.timing import (
     GAP_WINDOW_MS,
+    STALL_MS,
     SUSPECT_AFTER_GAPS,
     SUSPECT_MS,
     WRONG_SUSPICION_MS,
@@ -47,9 +48,9 @@ class Suspicion:
         "_window_ends_ms",
         "ask_at_ms",
         "has_asked",
-        "is_silent",
         "look_at_ms",
         "round",
+        "silent_at_ms",
         "span_ms",
     )
 
@@ -68,8 +69,8 @@ class Suspicion:
         """S: how long a silence makes the leader suspect; found when the leader is heard."""
         self.look_at_ms = NEVER_MS
         """When the silence will have lasted for S; NEVER_MS while this node does not wait."""
-        self.is_silent = False
-        """Whether a turn of this node has found that the leader was silent for S."""
+        self.silent_at_ms = -1
+        """The last turn of this node that has found that the leader was silent for S; -1 if none has."""
         self.ask_at_ms = NEVER_MS
         """When to ask for pre-votes, if it is silent until then."""
         self.has_asked = False
@@ -115,10 +116,21 @@ class Suspicion:
         """This process stood still: what the leader sent meanwhile may not have been read (D-01)."""
         self._wait_anew(now_ms if self._since_ms != NEVER_MS else NEVER_MS, now_ms)
 
-    def on_silent(self, ask_at_ms: int) -> None:
-        """A turn found, after everything that had arrived, that the leader was silent for S."""
-        self.is_silent = True
+    def on_silent(self, now_ms: int, ask_at_ms: int) -> None:
+        """A turn found, after everything that had arrived, that the leader was silent for S; pre-votes are
+        asked for at `ask_at_ms`, unless it is heard before.
+        """
+        self.silent_at_ms = now_ms
         self.ask_at_ms = ask_at_ms
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the leader was silent for S, as of the last turn."""
+        return self.silent_at_ms >= 0
+
+    def is_known_silent(self, now_ms: int) -> bool:
+        """Whether it was, by a turn so lately that this process did not stand still since (D-01)."""
+        return self.is_silent and now_ms - self.silent_at_ms <= STALL_MS
 
     def begin_round(self) -> int:
         """Pre-votes are asked for. Returns the number of the round."""
@@ -155,7 +167,8 @@ class Suspicion:
         self._find_span(now_ms)
         self._since_ms = since_ms
         self.look_at_ms = NEVER_MS if since_ms == NEVER_MS else since_ms + self.span_ms
-        self.is_silent = self.has_asked = False
+        self.silent_at_ms = -1
+        self.has_asked = False
         self.ask_at_ms = NEVER_MS
 
     def _find_span(self, now_ms: int) -> None:

@@ -94,8 +94,8 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.elections:Elections._why_no_pre_vote",
-            "case Follower(in_touch=True, leader_id=leader_id) if not self.raft.suspicion.is_silent:",
-            "case Follower(leader_id=leader_id) | Prospective(leader_id=leader_id) if leader_id >= 0:",
+            "case Follower(in_touch=True) as state if not self.raft.suspicion.is_known_silent(now.mono_ms):",
+            "case (Follower() | Prospective()) as state if state.leader_id >= 0:",
         ),
         (
             "kraftd.raft.elections:Elections._end_pre_votes",

@@ -25,8 +25,8 @@ SUSPECTING = (
         "sim",
         (
             f"{_ELECTIONS}._why_no_pre_vote",
-            "leader_id=leader_id) if not self.raft.suspicion.is_silent:",
-            "leader_id=leader_id) if self.raft.is_stopping:",
+            "if not self.raft.suspicion.is_known_silent(now.mono_ms):",
+            "if self.raft.is_stopping:",
         ),
     ),
     mutant(
@@ -87,6 +87,18 @@ SUSPECTING = (
             f"{_ELECTIONS}.poll_suspicion",
             "if timeouts_deferred or not isinstance(state, Follower)",
             "if not isinstance(state, Follower)",
+        ),
+        where=(_TESTS,),
+    ),
+    mutant(
+        "grants-after-its-own-stall",
+        "D-01",
+        "A voter that stood still after it had found its leader silent grants a pre-vote before it has listened.",
+        "tests",
+        (
+            f"{_SUSPICION}.is_known_silent",
+            "return self.is_silent and now_ms - self.silent_at_ms <= STALL_MS",
+            "return self.is_silent and now_ms >= self.silent_at_ms",
         ),
         where=(_TESTS,),
     ),

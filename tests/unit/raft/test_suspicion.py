@@ -238,6 +238,18 @@ def test_a_pre_vote_is_granted_only_by_who_was_told_nothing_for_s() -> None:
     assert warned(lone) == [], "it has not asked anybody"
 
 
+@covers("D-40", "D-01")
+def test_who_stood_still_since_it_found_its_leader_silent_listens_before_it_grants() -> None:
+    lone = following()
+    lone.run(S_MS)
+    lone.now_ms += 201
+    assert not lone.ask_vote(EPOCH, candidate=OTHER, pre=True).vote_granted
+    assert lone.ask_vote(EPOCH, candidate=OTHER, pre=True).vote_granted, "a turn has found nothing"
+    lone.run(1_000)
+    assert isinstance(lone.raft_node.state, Follower)
+    assert lone.ask_vote(EPOCH, candidate=OTHER, pre=True).vote_granted, "it has turns while it waits"
+
+
 @covers("D-40")
 def test_the_vote_itself_is_given_as_before() -> None:
     lone = following()
@@ -318,7 +330,7 @@ def test_another_leader_or_epoch_has_a_rhythm_of_its_own() -> None:
     suspicion = Suspicion(fetch_timeout_ms=2_000)
     at_ms = beats(suspicion, 0, 0, 300)
     suspicion.on_asked(at_ms)
-    suspicion.on_silent(at_ms + 900)
+    suspicion.on_silent(at_ms, at_ms + 900)
     suspicion.begin_round()
     assert suspicion.on_heard(EPOCH + 1, OTHER, at_ms + 990, is_response=False) == 0, "it was not this one"
     assert (suspicion.span_ms, suspicion.is_silent, suspicion.look_at_ms) == (2_000, False, NEVER_MS)
@@ -332,7 +344,7 @@ def test_s_doubles_with_each_wrong_suspicion_for_ten_minutes() -> None:
     def be_wrong() -> None:
         nonlocal at_ms
         suspicion.on_asked(at_ms)
-        suspicion.on_silent(at_ms)
+        suspicion.on_silent(at_ms, at_ms)
         suspicion.begin_round()
         at_ms = beats(suspicion, at_ms, 150)
 
