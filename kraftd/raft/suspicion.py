@@ -54,7 +54,7 @@ class Suspicion:
         "span_ms",
     )
 
-    def __init__(self, *, fetch_timeout_ms: int) -> None:
+    def __init__(self, fetch_timeout_ms: int) -> None:
         self._span_max_ms = fetch_timeout_ms
         self._leader = _NOBODY
         self._since_ms = NEVER_MS
