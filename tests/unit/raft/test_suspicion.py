@@ -204,6 +204,17 @@ def test_who_does_not_count_or_does_not_know_its_leader_suspects_nobody(state: s
     assert asked(lone.run(1_800)) == []
 
 
+@covers("D-40", "D-14")
+def test_a_leader_that_sends_nonsense_is_heard_and_lasts_no_longer_than_the_fetch_timeout() -> None:
+    lone = following()
+    for _ in range(4):
+        lone.run(400)
+        lone.fetch_response(record(7))
+    assert warned(lone) == ["bad_batch"] * 4
+    lone.run(400 + JITTER_MS)
+    assert isinstance(lone.raft_node.state, Prospective)
+
+
 @covers("D-40")
 def test_a_fetch_timeout_below_s_goes_first() -> None:
     lone = following(timing=Timing(fetch_timeout_ms=400))
