@@ -40,6 +40,7 @@ from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
 from kraftd.raft.timing import (
     BEHIND_DELAY_MS,
+    LISTEN_AGAIN_MS,
     PRE_VOTE_ROUNDS_MAX,
     ask_again_ms,
     loss_delay_ms,
@@ -152,19 +153,22 @@ class Elections:
         state, suspicion = raft.state, raft.suspicion
         if timeouts_deferred or not isinstance(state, Follower) or not self._may_suspect(state):
             return
-        ballot = state.ballot
-        if ballot is None and not suspicion.is_silent:
+        if not suspicion.is_silent:
             if now.mono_ms >= suspicion.look_at_ms:
                 delay_ms = max(1, loss_delay_ms(raft.random_source))
-                suspicion.on_silent(now.mono_ms + delay_ms + (BEHIND_DELAY_MS if raft.is_behind else 0))
-        elif ballot is None:
+                delay_ms += BEHIND_DELAY_MS if raft.is_behind else 0
+                suspicion.on_silent(now.mono_ms, now.mono_ms + delay_ms)
+            return
+        suspicion.silent_at_ms = now.mono_ms
+        ballot = state.ballot
+        if ballot is None:
             if now.mono_ms >= suspicion.ask_at_ms:
                 self._begin_suspicion(state, now)
         elif ballot.result is BallotResult.WON:
-            suspicion.on_campaign(state.leader_id, now.mono_ms)
+            suspicion.on_campaign(state.leader_id, state.epoch + 1, now.mono_ms)
             self.changes.become_prospective_elected(state, ballot, now, "a majority does not hear the leader")
         elif ballot.result is BallotResult.LOST:
-            suspicion.on_silent(now.mono_ms + suspect_again_ms(raft.random_source))
+            suspicion.on_silent(now.mono_ms, now.mono_ms + suspect_again_ms(raft.random_source))
             raft.update_state(replace(state, ballot=None))
         else:
             self._ask(ballot, RequestKind.PRE_VOTE, now, round_=state.round)
@@ -219,9 +223,13 @@ class Elections:
                 ready_ms = raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
                 return min(state.deadline_ms, ready_ms)
             case Follower() as state if self._may_suspect(state):
+                suspicion = raft.suspicion
+                if not suspicion.is_silent:
+                    return suspicion.look_at_ms
+                due_ms = suspicion.ask_at_ms
                 if state.ballot is not None:
-                    return raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
-                return raft.suspicion.ask_at_ms if raft.suspicion.is_silent else raft.suspicion.look_at_ms
+                    due_ms = raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
+                return min(due_ms, suspicion.silent_at_ms + LISTEN_AGAIN_MS)
             case Candidate() as state:
                 if state.retry_at_ms != NEVER_MS:
                     return NEVER_MS if raft.is_stopping else state.retry_at_ms
@@ -238,7 +246,7 @@ class Elections:
         """Count a response if it belongs to the current ballot."""
         granted = header.error == ErrorCode.NONE and response.topics[0].partitions[0].vote_granted
         raft = self.raft
-        if isinstance(raft.state, Candidate) and raft.suspicion.on_answer(sent.to, now.mono_ms):
+        if raft.suspicion.on_vote_response(sent.to, sent.epoch, now.mono_ms):
             raft.warn_suspicion_wrong(f"suspected leader {sent.to} answers a request for its vote")
         elif isinstance(raft.state, Follower) and sent.to == raft.leader_id and not granted:
             raft.hear_leader(now.mono_ms, is_response=False)
@@ -248,20 +256,16 @@ class Elections:
 
     def on_vote_failed(self, sent: Sent, reason: str, now: Now) -> None:
         """Stop waiting for a voter that could not be asked; it is asked again all the same (D-08)."""
-        state = self.raft.state
-        if not self._is_current(sent):
-            return
-        if isinstance(state, Prospective | Candidate | Follower) and state.ballot is not None:
+        ballot = self._ballot_of(sent)
+        if ballot is not None:
             self.raft.refusals[sent.to] = reason
-            self.raft.update_state(replace(state, ballot=state.ballot.mark_unreachable(sent.to)))
+            self.raft.update_state(replace(self.raft.state, ballot=ballot.mark_unreachable(sent.to)))
             self._act_on_result(now)
 
     def _count(self, sent: Sent, *, granted: bool, why: str) -> None:
         raft = self.raft
-        state = raft.state
-        if not self._is_current(sent) or not isinstance(state, Prospective | Candidate | Follower):
-            return
-        if state.ballot is None:
+        state, ballot = raft.state, self._ballot_of(sent)
+        if ballot is None:
             return
         if granted:
             barriers = raft.peers.verify_identity(raft.peers.outbound_identity(sent.to))
@@ -274,7 +278,7 @@ class Elections:
                 raft.out.extend(barriers)
         if not granted:
             raft.refusals[sent.to] = why
-        ballot = state.ballot.count(sent.to, granted=granted)
+        ballot = ballot.count(sent.to, granted=granted)
         if isinstance(state, Prospective) and ballot.result is not BallotResult.LOST:
             # The round was lost because node 2 could not be reached, and the next one waits for `ask_at_ms`.
             # Now node 2 grants this one after all: it is not lost any more, and there is nothing to wait for.
@@ -282,23 +286,21 @@ class Elections:
         else:
             raft.update_state(replace(state, ballot=ballot))
 
-    def _is_current(self, sent: Sent) -> bool:
+    def _ballot_of(self, sent: Sent) -> Ballot | None:
+        """Return the ballot that the response to a request counts for; None if that is over."""
         match self.raft.state:
-            case Prospective() as state:
+            case Prospective() | Follower() as state:
                 this_round = (state.epoch, state.round)
-                return sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round
-            case Follower() as state:
-                this_round = (state.epoch, state.round)
-                is_of_round = sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round
-                return is_of_round and state.ballot is not None
+                is_current = sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round
             case Candidate() as state:
-                return (
+                is_current = (
                     sent.kind is RequestKind.VOTE
                     and sent.epoch == state.epoch
                     and state.retry_at_ms == NEVER_MS
                 )
             case _:
-                return False
+                return None
+        return state.ballot if is_current else None
 
     def _act_on_result(self, now: Now) -> None:
         """Act on a decided ballot in the same turn (VOTE-02)."""
@@ -375,7 +377,7 @@ class Elections:
             self.changes.become_unattached(params.epoch, now, f"{params.candidate.id} asks for votes in it")
         if not raft.is_receiver(params.receiver):
             return ErrorCode.INVALID_VOTER_KEY, False, "meant for another voter"
-        refusal = self._why_no_pre_vote(params) if params.pre_vote else self._why_no_vote(params)
+        refusal = self._why_no_pre_vote(params, now) if params.pre_vote else self._why_no_vote(params)
         if not refusal and not params.pre_vote:
             raft.mark_initialized()
             if raft.state.election.voted is None:
@@ -385,7 +387,7 @@ class Elections:
                 self.changes.become_unattached(params.epoch, now, why, voted=params.candidate)
         return ErrorCode.NONE, not refusal, refusal or "its log is as complete as ours"
 
-    def _why_no_pre_vote(self, params: VoteParams) -> str:
+    def _why_no_pre_vote(self, params: VoteParams, now: Now) -> str:
         """Return why a pre-vote is refused; empty if it is granted."""
         match self.raft.state:
             case Leader():
@@ -395,8 +397,8 @@ class Elections:
             # grants: otherwise nodes 2 and 3 would tell each other for ever that node 1 leads.
             # Whoever has heard nothing of it for so long that it asks for pre-votes itself grants them, too:
             # it does not know that its leader lives (D-40).
-            case Follower(in_touch=True, leader_id=leader_id) if not self.raft.suspicion.is_silent:
-                return f"in touch with leader {leader_id}"
+            case Follower(in_touch=True) as state if not self.raft.suspicion.is_known_silent(now.mono_ms):
+                return f"in touch with leader {state.leader_id}"
             case Follower() | Unattached() | Prospective() | Candidate() | Resigned():
                 return self._why_not_electable(params)
 

@@ -250,6 +250,7 @@ class FollowerRole:
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms, LONG_BACKOFF_MS)
             return
         raft.follower_state.is_seeking_leader = False
+        raft.hear_leader(now.mono_ms, is_response=True)
         data = response.responses[0].partitions[0]
         if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:
             self._snapshot_fetch.abandon()
@@ -308,7 +309,6 @@ class FollowerRole:
     def _record_good_fetch(self, state: Follower, now: Now) -> None:
         raft = self.raft
         raft.last_contact_at_ms = now.mono_ms
-        raft.hear_leader(now.mono_ms, is_response=True)
         raft.follower_state.good_connection = raft.peers.connection_to(state.leader_id)
         if not state.epoch_ended:
             deadline_ms = now.mono_ms + raft.timing.fetch_timeout_ms

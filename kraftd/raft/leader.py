@@ -92,11 +92,9 @@ class LeaderRole:
         if leader_state.reads.add(event.token, event.deadline_ms, required_offset):
             self.complete_reads(leader_state)
 
-    def on_begin_response(self, sent: Sent, error: int, now: Now) -> None:
+    def on_begin_response(self, sent: Sent, error: int) -> None:
         """Count a voter's acknowledgement of the leadership for the read round it belongs to (D-12)."""
         raft = self.raft
-        if raft.suspicion.on_answer(sent.to, now.mono_ms):
-            raft.warn_suspicion_wrong(f"suspected leader {sent.to} follows this one")
         leader_state = raft.leader_state
         if (
             leader_state is None

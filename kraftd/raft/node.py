@@ -372,7 +372,7 @@ class RaftNode:
             case m.VoteResponse() as response:
                 self._elections.on_vote_response(sent, header, response, now)
             case m.BeginQuorumEpochResponse():
-                self._leader.on_begin_response(sent, header.error, now)
+                self._leader.on_begin_response(sent, header.error)
             case m.EndQuorumEpochResponse():
                 self._resignation.on_end_response(sent, header.error, now)
 

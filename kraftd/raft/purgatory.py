@@ -21,6 +21,9 @@ PARKED_OBSERVERS_MAX = 1_000
 """Above so many, fetches of observers are answered at once, too: a commit answers every parked one."""
 
 
+BEATS_TOGETHER_MS = 20
+"""How much sooner than its wait ends a follower's fetch is answered along with another one's."""
+
 OBSERVER_RESPONSES_PER_S = 2_500
 """What all observers together are given, unless they lag: a tenth of a core, whatever their number."""
 
@@ -139,13 +142,17 @@ class FetchPurgatory:
         return _take_uninformed(self._followers, high_watermark)
 
     def take_expired(self, now_ms: int) -> list[PendingFetch]:
-        """Remove and return the fetches whose wait is over (FREQ-07)."""
+        """Remove and return the fetches whose wait is over (FREQ-07); with a follower's, those of the others
+        that have waited almost as long, so that one turn does for all.
+        """
         if now_ms < self.next_deadline_ms:
             return []
         late = []
         self.next_deadline_ms = NEVER_MS
         for waiting in (self._followers, self._observers):
             ended = [fetch for fetch in waiting.values() if fetch.deadline_ms <= now_ms]
+            if ended and waiting is self._followers:
+                ended = [f for f in waiting.values() if f.deadline_ms <= now_ms + BEATS_TOGETHER_MS]
             for fetch in ended:
                 del waiting[fetch.key]
             late += ended

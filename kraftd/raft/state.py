@@ -105,8 +105,7 @@ class RaftState:
         self.rejoin = Rejoin(health, self.quorum)
         self.peers = Peers(me, self.quorum, tuple(known_peers), self.rejoin)
         self.leader_state: LeaderState | None = None
-        self.follower_state = FollowerState()
-        self.suspicion = Suspicion(fetch_timeout_ms=timing.fetch_timeout_ms)
+        self.follower_state, self.suspicion = FollowerState(), Suspicion(timing.fetch_timeout_ms)
         self.high_watermark: Offset = -1
         """The highest offset known to be committed; survives every change of state (Q-09, D-14)."""
         self.applied_offset: Offset = 0

@@ -15,12 +15,13 @@ knowledge of its version: the fetch itself says how long it may be parked.
 A gap or a silence counts only while a fetch waits for its response: a follower that flushes, or downloads a
 snapshot, has not asked; and a process that stood still has not listened (D-01).
 
-Entered by `follower` and `announcements` (what is asked and heard), `elections` (what follows) and `leader`.
-Reads no clock.
+Entered by `follower` and `announcements` (what is asked and heard) and `elections` (what follows). Reads no
+clock.
 """
 
 from kraftd.raft.timing import (
     GAP_WINDOW_MS,
+    STALL_MS,
     SUSPECT_AFTER_GAPS,
     SUSPECT_MS,
     WRONG_SUSPICION_MS,
@@ -29,6 +30,7 @@ from kraftd.types import NEVER_MS, NO_NODE, Epoch, NodeId
 
 _DOUBLINGS_MAX = 16
 _UNKNOWN = -1
+_NOBODY: tuple[Epoch, NodeId] = (-1, NO_NODE)
 
 
 class Suspicion:
@@ -36,7 +38,6 @@ class Suspicion:
 
     __slots__ = (
         "_deposed",
-        "_deposed_until_ms",
         "_doubled_until_ms",
         "_doublings",
         "_gap_before_ms",
@@ -47,15 +48,15 @@ class Suspicion:
         "_window_ends_ms",
         "ask_at_ms",
         "has_asked",
-        "is_silent",
         "look_at_ms",
         "round",
+        "silent_at_ms",
         "span_ms",
     )
 
-    def __init__(self, *, fetch_timeout_ms: int) -> None:
+    def __init__(self, fetch_timeout_ms: int) -> None:
         self._span_max_ms = fetch_timeout_ms
-        self._leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
+        self._leader = _NOBODY
         self._since_ms = NEVER_MS
         """Since when this node waits for its leader and hears nothing; NEVER_MS while it does not wait."""
         self._gap_ms = self._gap_before_ms = _UNKNOWN
@@ -63,14 +64,13 @@ class Suspicion:
         self._window_ends_ms = 0
         self._doublings = 0
         self._doubled_until_ms = 0
-        self._deposed = NO_NODE
-        self._deposed_until_ms = 0
+        self._deposed = _NOBODY
         self.span_ms = fetch_timeout_ms
         """S: how long a silence makes the leader suspect; found when the leader is heard."""
         self.look_at_ms = NEVER_MS
         """When the silence will have lasted for S; NEVER_MS while this node does not wait."""
-        self.is_silent = False
-        """Whether a turn of this node has found that the leader was silent for S."""
+        self.silent_at_ms = -1
+        """The last turn of this node that has found that the leader was silent for S; -1 if none has."""
         self.ask_at_ms = NEVER_MS
         """When to ask for pre-votes, if it is silent until then."""
         self.has_asked = False
@@ -116,10 +116,21 @@ class Suspicion:
         """This process stood still: what the leader sent meanwhile may not have been read (D-01)."""
         self._wait_anew(now_ms if self._since_ms != NEVER_MS else NEVER_MS, now_ms)
 
-    def on_silent(self, ask_at_ms: int) -> None:
-        """A turn found, after everything that had arrived, that the leader was silent for S."""
-        self.is_silent = True
+    def on_silent(self, now_ms: int, ask_at_ms: int) -> None:
+        """A turn found, after everything that had arrived, that the leader was silent for S; pre-votes are
+        asked for at `ask_at_ms`, unless it is heard before.
+        """
+        self.silent_at_ms = now_ms
         self.ask_at_ms = ask_at_ms
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the leader was silent for S, as of the last turn."""
+        return self.silent_at_ms >= 0
+
+    def is_known_silent(self, now_ms: int) -> bool:
+        """Whether it was, by a turn so lately that this process did not stand still since (D-01)."""
+        return self.is_silent and now_ms - self.silent_at_ms <= STALL_MS
 
     def begin_round(self) -> int:
         """Pre-votes are asked for. Returns the number of the round."""
@@ -128,23 +139,20 @@ class Suspicion:
         self.round += 1
         return self.round
 
-    def on_campaign(self, leader_id: NodeId, now_ms: int) -> None:
-        """A majority did not hear the leader either, and this node campaigns."""
-        self._deposed, self._deposed_until_ms = leader_id, now_ms + self._span_max_ms
+    def on_campaign(self, leader_id: NodeId, epoch: Epoch, now_ms: int) -> None:
+        """A majority did not hear the leader either, and this node campaigns in this epoch."""
+        self._deposed = (epoch, leader_id)
         self._wait_anew(NEVER_MS, now_ms)
 
-    def on_answer(self, node_id: NodeId, now_ms: int) -> bool:
-        """A voter answered this candidate or leader. Returns whether it is the leader that was suspected, and
-        soon enough to say that it was alive: so S is doubled.
+    def on_vote_response(self, node_id: NodeId, epoch: Epoch, now_ms: int) -> bool:
+        """A voter answered this candidate. Returns whether it is the suspected leader: so S is doubled.
 
-        Node 1 led, and its loop stood still for 500 ms; nodes 2 and 3 elected node 2. If nobody learned from
-        that, and the same work makes node 2 stand still for as long, they would depose each other for ever.
+        A leader that stands still, or is gone, does not answer before the others have elected a successor.
+        One that does was alive, and only the way to it was slow.
         """
-        if node_id != self._deposed or self._deposed == NO_NODE:
+        if self._deposed != (epoch, node_id):
             return False
-        self._deposed = NO_NODE
-        if now_ms > self._deposed_until_ms:
-            return False
+        self._deposed = _NOBODY
         self._double(now_ms)
         self._find_span(now_ms)
         return True
@@ -159,7 +167,8 @@ class Suspicion:
         self._find_span(now_ms)
         self._since_ms = since_ms
         self.look_at_ms = NEVER_MS if since_ms == NEVER_MS else since_ms + self.span_ms
-        self.is_silent = self.has_asked = False
+        self.silent_at_ms = -1
+        self.has_asked = False
         self.ask_at_ms = NEVER_MS
 
     def _find_span(self, now_ms: int) -> None:

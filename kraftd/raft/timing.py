@@ -30,6 +30,9 @@ SUSPECT_MS = 450
 SUSPECT_AFTER_GAPS = 3
 """How many of its longest gaps, lately, a leader may be silent for before it is suspected (D-40)."""
 
+LISTEN_AGAIN_MS = 100
+"""How often a node that suspects its leader makes sure that it has not stood still since (D-40, D-01)."""
+
 GAP_WINDOW_MS = 30_000
 """A gap is remembered for one to two of these."""
 

@@ -97,6 +97,24 @@ def test_a_paused_leader_is_replaced_and_steps_back_when_it_wakes(start: Start) 
     assert leader.describe().role == "follower"
 
 
+@pytest.mark.covers("D-40")
+def test_a_paused_leader_is_replaced_without_waiting_for_the_fetch_timeout(start: Start) -> None:
+    cluster = start(settings={"controller.quorum.fetch.timeout.ms": "20000"})
+    leader = cluster.wait_leader()
+    cluster.commit(NAME, "before", broker="1")
+    cluster.wait_caught_up()
+    time.sleep(1)  # its rhythm is heard
+    others = [node for node in cluster if node is not leader]
+    began = time.monotonic()
+    leader.pause()
+    for node in others:
+        node.wait_for("leader_changed", where=lambda line: line["leader"] not in (-1, leader.node_id))
+    assert time.monotonic() - began < 20, "its silence tells, not the fetch timeout of 20 s"
+    assert any(node.count("leader_suspected") for node in others)
+    leader.resume()
+    cluster.wait_caught_up()
+
+
 @pytest.mark.covers("D-01")
 def test_a_paused_follower_says_so_and_does_not_disturb_the_leader(start: Start) -> None:
     cluster = start()

@@ -94,8 +94,8 @@ ELECTIONS = (
         "sim",
         (
             "kraftd.raft.elections:Elections._why_no_pre_vote",
-            "case Follower(in_touch=True, leader_id=leader_id) if not self.raft.suspicion.is_silent:",
-            "case Follower(leader_id=leader_id) | Prospective(leader_id=leader_id) if leader_id >= 0:",
+            "case Follower(in_touch=True) as state if not self.raft.suspicion.is_known_silent(now.mono_ms):",
+            "case (Follower() | Prospective()) as state if state.leader_id >= 0:",
         ),
         (
             "kraftd.raft.elections:Elections._end_pre_votes",
@@ -188,7 +188,7 @@ ELECTIONS = (
         "A vote that was given in an older epoch counts in the newer one.",
         "sim",
         (
-            "kraftd.raft.elections:Elections._is_current",
+            "kraftd.raft.elections:Elections._ballot_of",
             "and sent.epoch == state.epoch\n                and state.retry_at_ms == NEVER_MS",
             "",
         ),
@@ -206,9 +206,9 @@ ELECTIONS = (
         "A pre-vote that was granted in one round, or an older epoch, counts in another.",
         "sim",
         (
-            "kraftd.raft.elections:Elections._is_current",
-            "return sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round",
-            "return True",
+            "kraftd.raft.elections:Elections._ballot_of",
+            "is_current = sent.kind is RequestKind.PRE_VOTE and (sent.epoch, sent.round) == this_round",
+            "is_current = bool(this_round)",
         ),
         (
             "kraftd.raft.elections:Elections.poll_prospective",

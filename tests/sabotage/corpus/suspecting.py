@@ -25,8 +25,8 @@ SUSPECTING = (
         "sim",
         (
             f"{_ELECTIONS}._why_no_pre_vote",
-            "leader_id=leader_id) if not self.raft.suspicion.is_silent:",
-            "leader_id=leader_id) if self.raft.is_stopping:",
+            "if not self.raft.suspicion.is_known_silent(now.mono_ms):",
+            "if self.raft.is_stopping:",
         ),
     ),
     mutant(
@@ -91,6 +91,18 @@ SUSPECTING = (
         where=(_TESTS,),
     ),
     mutant(
+        "grants-after-its-own-stall",
+        "D-01",
+        "A voter that stood still after it had found its leader silent grants a pre-vote before it has listened.",
+        "tests",
+        (
+            f"{_SUSPICION}.is_known_silent",
+            "return self.is_silent and now_ms - self.silent_at_ms <= STALL_MS",
+            "return self.is_silent and now_ms >= self.silent_at_ms",
+        ),
+        where=(_TESTS,),
+    ),
+    mutant(
         "heard-and-suspected-on",
         "D-40",
         "A heartbeat of the leader, or its refusal, does not end the suspicion.",
@@ -117,9 +129,13 @@ SUSPECTING = (
     mutant(
         "learns-nothing-from-deposing",
         "D-40",
-        "That a leader follows its successor at once does not tell that it was alive.",
+        "That a suspected leader answers a request for its vote does not tell that it was alive.",
         "tests",
-        (f"{_SUSPICION}.on_answer", "if now_ms > self._deposed_until_ms:", "if now_ms >= 0:"),
+        (
+            f"{_SUSPICION}.on_campaign",
+            "self._deposed = (epoch, leader_id)",
+            "self._deposed = (epoch - 1, leader_id)",
+        ),
         where=(_TESTS,),
     ),
 )

@@ -203,6 +203,18 @@ def test_a_fetch_at_the_end_is_held_until_its_time_is_up_and_then_answered_empty
     assert not b"".join(reply.records)
 
 
+@covers("D-40")
+@pytest.mark.parametrize(("apart_ms", "together"), [(20, True), (21, False)])
+def test_one_turn_answers_followers_that_have_waited_almost_as_long(apart_ms: int, together: bool) -> None:
+    lone = leader()
+    request = fetch_of(lone, lone.raft_node.log.end_offset, lone.epoch, wait_ms=150)
+    lone.feed(ev.RequestReceived(HANDLE, request, 18, identity_of(2)))
+    lone.run(apart_ms)
+    assert lone.ask_fetch(lone.raft_node.log.end_offset, lone.epoch, replica=3, wait_ms=150) is None
+    assert len(every(lone.run(150 - apart_ms), fx.Reply)) == 1 + together
+    assert len(every(lone.run(apart_ms), fx.Reply)) == 1 - together
+
+
 @covers("FREQ-08")
 def test_only_a_good_fetch_with_nothing_to_give_waits() -> None:
     lone = leader(3)
