@@ -139,6 +139,10 @@ D-25 to D-34 are kept for changes of the voters, and repair.
           between a peer's bytes and a message, or a response and its bytes, ends the process.
     D-39  A group is many requests, not one. Grouping changes no answer, no byte, no order within a connection
           and no bound of D-16; a waiter still ends with its epoch (D-13).
+    D-41  No vote, candidacy or leadership is told before the sidecar holds it and then `quorum-state`, which
+          is overwritten in place, both synced. Torn, it reads as no election or as the new one, for Kafka
+          too: no start of either program misses what was told. Opening takes the newer of the two and
+          finishes the write; a clean stop leaves Kafka's bytes.
 
 Where we differ from Kafka, on purpose: between our nodes RPC bodies are msgpack (Kafka's own wire is for
 its brokers, clients and tools, see `net.kafka_session`; names, keys, versions and
