@@ -117,4 +117,21 @@ SLOTS = (
         ),
         where=(f"{_ANNOUNCEMENTS}::test_the_old_leader_is_answered_before_the_next_epoch_begins",),
     ),
+    mutant(
+        "flushed-before-its-epoch-is-noted",
+        "D-05",
+        "A batch is acknowledged before leader-epoch-checkpoint has its epoch, and a restart cuts it as torn.",
+        "crash",
+        ("kraftd.storage.log:Log.begin_flush", "if saves_epochs:", "if False:"),
+    ),
+    mutant(
+        "epoch-noted-at-some-time",
+        "D-05",
+        "A flush counts although nobody has written where the epoch of its batches begins.",
+        "tests",
+        ("kraftd.runtime.store:DirectoryStore.submit_flush", "self._log.save_epochs()", "pass"),
+        where=(
+            "tests/unit/runtime/test_store.py::test_where_an_epoch_begins_is_on_disk_before_its_flush_counts_and_after_the_sockets",
+        ),
+    ),
 )
