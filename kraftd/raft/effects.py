@@ -6,8 +6,8 @@ Three kinds, by what the list after them may rely on (D-02):
 `RememberStateHealth`, `Truncate`, `InstallSnapshot`, `CutLog`.
 *Asynchronous* effects only begin; their end comes back as an event: `Flush`, `ColdRead`, `ReadSnapshot`,
 `WriteSnapshot`.
-The rest happens at once: `Append` (to the page cache), `AssignEpoch` (its file is durable, but nothing relies
-on that before the next flush), `Send`, `Reply`, …
+The rest happens at once: `Append` (to the page cache), `AssignEpoch` (durable with the next flush), `Send`,
+`Reply`, …
 """
 
 from collections.abc import Sequence

@@ -3,6 +3,12 @@
 Version 0 belongs to static voters and lists them; it has no place for the directory of the node voted for.
 Version 1 belongs to dynamic voters. Leader and vote may both be set (D-07). The names and the order of the
 fields are Kafka's, so that either program reads the other's file.
+
+While kraftd runs, the line lies in one of two places of a file of constant size, and the rest is spaces
+(`in_place`), so that the file can be overwritten where it is. Kafka reads the first JSON value of the first
+line. A write that a power cut tears leaves the front of the new bytes and the rest of the old ones: with old
+and new in different places those never are a third election. Either the new line is whole, or there is no
+JSON object with all fields, and Kafka refuses to start (tests/interop/test_torn_elections.py).
 """
 
 import json
@@ -12,6 +18,9 @@ import msgspec
 
 from kraftd.errors import MalformedError
 from kraftd.types import NO_NODE, ZERO_UUID, Election, NodeId, ReplicaKey, parse_uuid, uuid_text
+
+PLACE_BYTES = 256
+"""The room of a line. Both places are one sector of a disk together, which few disks tear at all."""
 
 
 class _Voter(msgspec.Struct, frozen=True, rename="camel"):
@@ -83,6 +92,22 @@ def decode(data: bytes) -> tuple[Election, int]:
         )
     voted = None if state.voted_id == NO_NODE else ReplicaKey(state.voted_id, directory)
     return Election(state.leader_epoch, state.leader_id, voted), version
+
+
+def in_place(line: bytes, place: int) -> bytes:
+    """The content of a file of two places, 0 and 1, of which one holds this line.
+
+    Raises:
+        ValueError: The line has more than `PLACE_BYTES`.
+    """
+    if len(line) > PLACE_BYTES:
+        raise ValueError(f"a line of {len(line)} bytes does not fit into {PLACE_BYTES}")
+    return (b" " * (place * PLACE_BYTES) + line).ljust(2 * PLACE_BYTES)
+
+
+def line_of(data: bytes) -> bytes:
+    """The line of a file, without the spaces around it."""
+    return data.strip(b" ")
 
 
 def is_as_written(data: bytes) -> bool:

@@ -37,7 +37,7 @@ from kraftd.protocol.messages import (
     ExportManifestResponseFile,
 )
 from kraftd.raft import RaftNode
-from kraftd.records import names
+from kraftd.records import names, quorum_state
 from kraftd.records.names import ExportKind
 from kraftd.runtime.driver import TimedTurnTask
 from kraftd.runtime.request_router import ApiHandler, FailureHandler, Requester, raise_again
@@ -201,7 +201,11 @@ class LogExports(TimedTurnTask):
     def _small_files(self) -> dict[str, bytes]:
         disk, root = self._directory.disk, self._directory.path
         found = {name: disk.read_file(root / name) for name in names.SMALL_FILES}
-        return {name: data for name, data in found.items() if data is not None}
+        small = {name: data for name, data in found.items() if data is not None}
+        election = f"{names.LOG_DIRECTORY}/{names.QUORUM_STATE}"
+        if election in small:  # as Kafka writes it, and as a clean stop leaves it (D-41)
+            small[election] = quorum_state.line_of(small[election])
+        return small
 
     def _snapshots(self, count_max: int) -> dict[str, tuple[Path, int]]:
         """The snapshots that are there, at most so many: paths and sizes, by their names in an export.

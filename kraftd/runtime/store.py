@@ -168,12 +168,15 @@ class DirectoryStore(Store, TimedTurnTask):
     def submit_flush(self) -> None:
         """Submit the flush that was begun to its thread. Call it at the end of a turn.
 
-        Before, the thread would wake only to wait for the GIL, which the loop still holds.
+        Before, the thread would wake only to wait for the GIL, which the loop still holds. And a new leader
+        has told the others of its epoch by now, and writes where that begins while they answer.
         """
         if self._begun_flush is not None:
             job, done = self._begun_flush
             self._begun_flush = None
             self._flush_worker.submit(job, done)
+            # While the flush runs. What it has made durable is told on this loop, and so after this.
+            self._log.save_epochs()
 
     def drain(self) -> None:
         """Wait until no flush runs and none will begin by itself: for a truncation, and at the end."""
@@ -192,7 +195,7 @@ class DirectoryStore(Store, TimedTurnTask):
             self._recovery_point_synced_at_ms = now_ms
             self._recovery_point_is_dirty = False
             self._directory.write_high_watermark()
-        job = self._log.begin_flush(sync_recovery_point=sync_recovery_point)
+        job = self._log.begin_flush(sync_recovery_point=sync_recovery_point, saves_epochs=False)
         self._flushing_since_ms = now_ms
         self._begun_flush = job.run, lambda _: self._flushed(job, report=report)
 

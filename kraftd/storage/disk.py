@@ -163,6 +163,21 @@ class Disk:
         finally:
             self.fs.close(handle)
 
+    def read_durable(self, path: Path) -> bytes | None:
+        """Return the content of a small file as the disk itself has it; None if there is none (D-04).
+
+        A process that was killed may have left what it had not synced yet in the page cache.
+        """
+        if self.read_file(path) is None:
+            return None
+        handle = self.open(path, Access.WRITE)
+        try:
+            self.sync(handle, path)
+            self.drop_cache(handle, path)
+        finally:
+            self.close(handle)
+        return self.read_file(path)
+
     def size(self, handle: int, path: Path) -> int:
         """Return the size of a file in bytes."""
         return self._read("fstat", path, lambda: self.fs.size(handle))

@@ -4,8 +4,8 @@ The log asks it for the last epoch and for the epoch of an offset. It is rebuilt
 every start; the file serves Kafka, tools, and the one thing batches cannot say: that a copy of a
 directory ends before its log did.
 
-Follows: LOG-09..12, CLN-08. An entry is on disk before the batch that it belongs to, so the file may hold too
-much after a crash, never too little.
+Follows: LOG-09..12, CLN-08. An entry is on disk before a batch of its epoch is acknowledged. After a crash
+the file may hold too much; a batch whose epoch it lacks was not acknowledged, and is cut as torn.
 Differs: Kafka writes the file some time after a truncation; we write it at once.
 """
 
@@ -27,12 +27,19 @@ class EpochCheckpoint:
         self._path = path
         self.entries = tuple(entries)
         self.last_epoch: Epoch = entries[-1].epoch if entries else 0
+        self._has_new = False
+        """Whether an entry was added that is not in the file yet."""
 
     def assign(self, epoch: Epoch, start_offset: Offset) -> None:
-        """Add that `epoch` starts here and write the file, unless it is known to start no later."""
+        """Add that `epoch` starts here, unless it is known to start no later. `save_new` writes it."""
         entries = with_entry(self.entries, epoch, start_offset)
         if entries is not self.entries:
             self._become(entries)
+            self._has_new = True
+
+    def save_new(self) -> None:
+        """Write the file if an entry was added, durably: before a flush of the batches of its epoch."""
+        if self._has_new:
             self.save()
 
     def truncate(self, end_offset: Offset) -> None:
@@ -61,6 +68,7 @@ class EpochCheckpoint:
     def save(self) -> None:
         """Write the file: tmp, fsync, rename, fsync of the directory."""
         self._disk.replace(self._path, epoch_checkpoint.encode(self.entries))
+        self._has_new = False
 
     def _become(self, entries: tuple[EpochEntry, ...]) -> None:
         self.entries = entries

@@ -10,7 +10,8 @@ What is on disk
 
 and besides them
 
-- `leader-epoch-checkpoint`: which epoch begins where. An entry is durable before its epoch's first batch.
+- `leader-epoch-checkpoint`: which epoch begins where. An entry is durable before its epoch's first batch
+  counts as flushed.
 - `partition.metadata`, `quorum-state`, `*.checkpoint`: not touched here.
 
 The segments form a chain: each begins at the offset where the one before it ends. Only the last one, the
@@ -48,7 +49,8 @@ the snapshot stays.
 It may be too low, by what was flushed since it was itself synced: then a little more is read again.
 
 *While an epoch is noted.* `leader-epoch-checkpoint.tmp` may remain; it is never read. The file may name an
-epoch whose first batch was lost; the opening drops it.
+epoch whose first batch was lost; the opening drops it. Or it does not name the epoch of batches that no flush
+had covered: those are torn, as if they had been lost.
 
 *While opening.* An opening that is cut short leaves one of the states above; the next one starts over.
 
@@ -276,7 +278,7 @@ class Log:
             self.append((data,), heads[0].base_offset, heads[-1].last_offset + 1)
 
     def assign_epoch(self, epoch: Epoch, start_offset: Offset) -> None:
-        """Note where an epoch begins, before it has a record; durable on return (LOG-09, LOG-11)."""
+        """Note where an epoch begins, before it has a record; durable with a flush (LOG-09, LOG-11)."""
         self._epochs.assign(epoch, start_offset)
 
     def roll_at(self, size_bytes: int, snapshot_offset: Offset) -> bool:
@@ -298,13 +300,15 @@ class Log:
 
     # -- flushing ------------------------------------------------------------------------------
 
-    def begin_flush(self, *, sync_recovery_point: bool = False) -> FlushJob:
+    def begin_flush(self, *, sync_recovery_point: bool = False, saves_epochs: bool = True) -> FlushJob:
         """Return the job that makes the log durable as it is now (D-03).
 
         Run the job in any thread, then pass it to `flush_done`. One runs at a time. `sync_recovery_point`
         makes the sidecar's recovery point durable too: at least once a second while flushing, and when going
-        idle.
+        idle. Without `saves_epochs` the caller does `save_epochs` before `flush_done`.
         """
+        if saves_epochs:
+            self.save_epochs()
         if self._job is not None and not self._job.finished:
             raise InvariantError("a flush was begun while another one runs")
         dirty: list[tuple[int, Path]] = []
@@ -327,6 +331,10 @@ class Log:
         )
         self._chain.names_dirty = False
         return self._job
+
+    def save_epochs(self) -> None:
+        """Make durable where the newest epoch begins, unless it is."""
+        self._epochs.save_new()
 
     def flush_done(self, job: FlushJob) -> tuple[int, Offset]:
         """Record a job that has run. Returns generation and end offset for `LogFlushed`.

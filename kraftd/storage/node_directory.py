@@ -158,6 +158,7 @@ class NodeDirectory:
             self.start_id = random_uuid()
             self.warnings = (*warnings, *report.torn, *report.notes)
             self.high_watermark = min([believed, *(damage.offset for damage in report.damage)])
+            elections.prepare(finding)
             self._assess_health(finding)
             undo.pop_all()
         return self
@@ -190,8 +191,8 @@ class NodeDirectory:
         self._sidecar.save_twice(
             msgspec.structs.replace(
                 remembered,
-                old_election=finding.checksum,
-                new_election=finding.checksum,
+                old_election=self._elections.checksum,
+                new_election=self._elections.checksum,
                 election_epoch=max(election.epoch, remembered.election_epoch),
                 election=election,
                 start_counter=remembered.start_counter + 1,
@@ -344,6 +345,7 @@ class NodeDirectory:
         sound = self.disk.failure is None
         if sound:
             self.log.close()
+            self._elections.close()
         else:
             self.log.abandon()
         self._sidecar.close(sync=sound)

@@ -12,7 +12,7 @@ import msgspec
 from kraftd.errors import MalformedError, StorageError
 from kraftd.records import meta_properties, names, partition_metadata
 from kraftd.records.meta_properties import MetaProperties
-from kraftd.storage.disk import Disk
+from kraftd.storage.disk import Disk, StorageFailure
 from kraftd.storage.election_store import ElectionFinding, judge_election
 from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log
@@ -114,7 +114,9 @@ def open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, list
     local_state = reading.state.local_state if reading.state is not None else None
     warnings = []
     try:
-        data = disk.read_file(file)
+        data = disk.read_durable(file)
+    except StorageFailure:
+        raise
     except StorageError as error:
         # An unreadable file may have held a vote, as an empty one may have.
         data = b""

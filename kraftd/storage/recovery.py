@@ -10,7 +10,7 @@ then comes from the disk counts.
 
 A batch's checksum does not cover its epoch, and a wrong one would make this log look newer than it is. So
 the epochs are compared with `leader-epoch-checkpoint`, which had each of them before its first batch was
-written. One batch that disagrees is a bad one; if several do, the checkpoint is wrong, and is made anew.
+flushed. One batch that disagrees is a bad one; if several do, the checkpoint is wrong, and is made anew.
 
 Entered by `tidy` and `recover`. Not here: creating the first segment, index files,
 `leader-epoch-checkpoint` (`log`).

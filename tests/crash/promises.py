@@ -13,13 +13,14 @@ and promises next is kept too.
 
 from collections.abc import Callable
 from itertools import groupby
+from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from kraftd.errors import KraftdError
+from kraftd.errors import KraftdError, MalformedError
 from kraftd.logtools.inspection import inspect_directory
-from kraftd.records import epoch_checkpoint, names
+from kraftd.records import epoch_checkpoint, names, quorum_state
 from kraftd.records.batch import scan
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import ConfigRecord
@@ -128,6 +129,8 @@ def judge(disk: SimFileSystem, promised: Promised, config: LogConfig, *, thoroug
         thorough: Let tools look too, and let the node go on.
     """
     ids = Ids(7)
+    if (missed := _missed_by_kafka(disk, promised)) is not None:
+        return missed
     try:
         if thorough:
             inspect_directory(disk, HOME)
@@ -153,10 +156,34 @@ def judge(disk: SimFileSystem, promised: Promised, config: LogConfig, *, thoroug
         return f"{type(error).__name__}: {error}"
 
 
+def _missed_by_kafka(disk: SimFileSystem, promised: Promised) -> str | None:
+    """Whether Kafka's own program, started on this disk, would miss an election that was told (D-41)."""
+    election: Election | None = Election()
+    if disk.exists(path := HOME / names.LOG_DIRECTORY / names.QUORUM_STATE):
+        election = read_like_kafka(disk.content(path))
+    if election is None or election in promised.elections:
+        return None
+    return f"Kafka would start with the election {election}, not one of {promised.elections}"
+
+
+def read_like_kafka(data: bytes) -> Election | None:
+    """What Kafka makes of a `quorum-state`; None if it refuses to start. It takes the first JSON value of the
+    first line, and does not look at what is behind (tests/interop/test_torn_elections.py).
+    """
+    line = data.split(b"\n", 1)[0].decode("latin-1").lstrip(" ")
+    try:
+        _, end = JSONDecoder().raw_decode(line)
+        return quorum_state.decode(line[:end].encode("latin-1"))[0]
+    except (JSONDecodeError, MalformedError):
+        return None
+
+
 def _broken(node: NodeDirectory, seen: Seen, promised: Promised, disk: SimFileSystem) -> str | None:
     """Which promise the opening does not keep."""
     if node.damage or node.amnesia:
         return f"believes to have lost something: {(*node.damage, *node.amnesia)}"
+    if any("another program wrote" in warning for warning in node.warnings):
+        return f"takes its own file for another program's: {node.warnings}"
     if (wrong := _wrong_log(node, seen, promised)) is not None:
         return wrong
     if seen.election not in promised.elections:

@@ -11,8 +11,9 @@ import pytest
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import ExportChunkRequest, ExportManifestRequest
 from kraftd.raft import Retention
+from kraftd.records import quorum_state
 from kraftd.runtime.log_export import IDLE_MS, LogExports
-from kraftd.types import NEVER_MS, Now
+from kraftd.types import NEVER_MS, Election, Now, ReplicaKey
 from tests.unit.runtime.test_log_cleaner import World
 from tests.unit.storage.batches import run_of
 
@@ -92,6 +93,16 @@ async def test_what_is_exported_is_read_after_the_cut_and_goes_with_the_connecti
     assert (len(held) > 2, exporting.retired) == (True, [])
     exporting.at(MINUTE_MS)
     assert exporting.exports.wake_at_ms() == NEVER_MS
+
+
+@pytest.mark.covers("D-41")
+async def test_an_export_has_the_election_as_kafka_writes_it(exporting: Exporting) -> None:
+    election = Election(3, 2, ReplicaKey(2))
+    exporting.world.directory.write_election(election)
+    async with asyncio.TaskGroup() as tasks:
+        await exporting.begin(tasks)
+        _, data = await exporting.chunk("__cluster_metadata-0/quorum-state")
+    assert data == quorum_state.encode(election, version=0)
 
 
 @pytest.mark.covers("D-22", "D-24")

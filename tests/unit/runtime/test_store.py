@@ -118,6 +118,23 @@ async def test_whatever_is_appended_while_a_flush_runs_goes_with_the_next_one(wo
     assert world.events == [LogFlushed(0, 1), LogFlushed(0, 4)], "three appends, one flush"
 
 
+@pytest.mark.covers("D-05", "LOG-11")
+async def test_where_an_epoch_begins_is_on_disk_before_its_flush_counts_and_after_the_sockets(
+    world: World,
+) -> None:
+    checkpoint = world.directory.path / "__cluster_metadata-0" / "leader-epoch-checkpoint"
+    world.disk.may_sync.clear()
+    world.store.assign_epoch(1, 0)
+    world.append(0)
+    world.store.start_flush(Flush(0, 1))
+    assert not checkpoint.exists(), "what the turn has to send goes first"
+    world.store.submit_flush()
+    assert checkpoint.read_text() == "0\n1\n1 0\n"
+    assert world.events == []
+    world.disk.may_sync.set()
+    await world.until(1)
+
+
 @pytest.mark.covers("D-03")
 async def test_a_truncation_waits_for_the_running_flush_and_voids_it(world: World) -> None:
     for base in range(3):

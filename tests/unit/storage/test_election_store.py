@@ -6,9 +6,10 @@ import pytest
 from crc32c import crc32c
 from msgspec import structs
 
+from kraftd.errors import MalformedError
 from kraftd.records import quorum_state
 from kraftd.storage import Disk, StorageFailure
-from kraftd.storage.election_store import ElectionStore, judge_election
+from kraftd.storage.election_store import ElectionStore, checksum_of, judge_election
 from kraftd.storage.sidecar import ABSENT, LocalState, Sidecar, read_sidecar
 from kraftd.types import Election, ReplicaKey
 from tests.crash.hooks import Changes, refuse
@@ -40,7 +41,9 @@ class TestExamine:
     @pytest.mark.parametrize(
         ("data", "election"), [(OLD, Election(4, 2)), (NEW, Election(5, -1, ReplicaKey(3)))]
     )
-    def test_the_old_and_the_new_file_are_both_good(self, data: bytes, election: Election) -> None:
+    def test_the_old_and_the_new_file_are_both_good_beside_a_sidecar_without_the_election(
+        self, data: bytes, election: Election
+    ) -> None:
         finding = judge_election(FILE, data, KNOWN)
         assert (finding.election, finding.amnesia, finding.written_elsewhere) == (election, "", False)
 
@@ -131,32 +134,148 @@ class TestExamine:
         assert "data_version 2" in finding.amnesia
 
 
-@pytest.mark.covers("D-05", "QS-15", "QS-19")
-def test_a_write_is_the_protocol_step_by_step() -> None:
+REPLACED = [
+    ("create", "quorum-state.tmp"),
+    ("pwrite", "quorum-state.tmp"),
+    ("fsync", "quorum-state.tmp"),
+    ("rename", "quorum-state"),
+    ("sync_directory", "log"),
+]
+
+
+def store_of(fs: SimFileSystem, found: bytes | None = None, **options: int) -> tuple[Sidecar, ElectionStore]:
+    """The writer of a file, which has this content."""
+    fs.make_directory(HOME)
+    disk = Disk(fs)
+    if found is not None:
+        disk.replace(FILE, found)
+    sidecar = Sidecar(disk, HOME / "kraftd.state", read_sidecar(disk, HOME / "kraftd.state"))
+    store = ElectionStore(disk, HOME, sidecar, checksum_of(found), voter_ids=(1, 2, 3), **options)
+    return sidecar, store
+
+
+@pytest.mark.covers("D-05", "D-41", "QS-15", "QS-19")
+def test_the_first_write_replaces_the_file_and_the_next_ones_overwrite_it_after_the_sidecar() -> None:
+    fs = SimFileSystem()
+    sidecar, store = store_of(fs)
+    changes = Changes(fs)
+    store.write(Election(5, -1, ReplicaKey(3)))
+    assert fs.content(FILE) == NEW.ljust(512)
+    slot = [("pwrite", "kraftd.state"), ("fdatasync", "kraftd.state")]
+    assert changes.calls == [*slot, *REPLACED, ("pwrite", "kraftd.state")]
+    assert (sidecar.local_state.old_election, sidecar.local_state.new_election) == (crc32c(NEW), crc32c(NEW))
+
+    in_place = [("pwrite", "quorum-state"), ("fdatasync", "quorum-state"), ("pwrite", "kraftd.state")]
+    for election, place in ((Election(6, -1, ReplicaKey(3)), 1), (Election(6, 3, ReplicaKey(3)), 0)):
+        del changes.calls[:]
+        store.write(election)
+        assert changes.calls == [*slot, *in_place]
+        assert fs.content(FILE) == (b" " * 256 * place + encoded(election)).ljust(512)
+
+    refuse(fs, "fdatasync")
+    with pytest.raises(StorageFailure):
+        store.write(Election(7, 3))
+    assert sidecar.local_state.old_election == crc32c(encoded(Election(6, 3, ReplicaKey(3))))
+
+
+@pytest.mark.covers("D-41")
+def test_a_clean_stop_leaves_kafkas_bytes_and_a_start_makes_room() -> None:
+    fs = SimFileSystem()
+    _, store = store_of(fs)
+    store.write(VOTED)
+    store.close()
+    assert fs.content(FILE) == NEW
+    fs = SimFileSystem()
+    _, store = store_of(fs, NEW)
+    changes = Changes(fs)
+    store.prepare(judge_election(FILE, NEW, None))
+    assert changes.calls == REPLACED, "the line is the same, and so is its checksum"
+    assert fs.content(FILE) == NEW.ljust(512)
+
+
+@pytest.mark.covers("D-41")
+def test_a_file_that_a_killed_process_left_is_overwritten_in_the_other_place() -> None:
+    for place in (0, 1):
+        fs = SimFileSystem()
+        found = quorum_state.in_place(NEW, place)
+        _, store = store_of(fs, found)
+        store.prepare(judge_election(FILE, found, None))
+        assert fs.content(FILE) == found
+        store.write(Election(6))
+        assert fs.content(FILE) == quorum_state.in_place(encoded(Election(6)), 1 - place)
+
+
+@pytest.mark.covers("D-41")
+@pytest.mark.parametrize("found", [encoded(Election(4, 2)), None], ids=["of Kafka", "gone"])
+def test_what_is_no_longer_the_file_that_was_left_is_replaced(found: bytes | None) -> None:
+    fs = SimFileSystem()
+    _, store = store_of(fs)
+    store.write(VOTED)
+    fs.unlink(FILE)
+    if found is not None:
+        Disk(fs).replace(FILE, found)
+    changes = Changes(fs)
+    store.write(Election(6))
+    assert [call for call in changes.calls if call[0] == "rename"] == [("rename", "quorum-state")]
+    assert fs.content(FILE) == encoded(Election(6)).ljust(512)
+
+
+@pytest.mark.covers("D-41")
+def test_a_line_that_is_too_long_is_replaced_each_time() -> None:
     fs = SimFileSystem()
     fs.make_directory(HOME)
     disk = Disk(fs)
     sidecar = Sidecar(disk, HOME / "kraftd.state", read_sidecar(disk, HOME / "kraftd.state"))
-    store = ElectionStore(disk, HOME, sidecar, ABSENT, voter_ids=(1, 2, 3))
-    changes = Changes(fs)
-    store.write(Election(5, -1, ReplicaKey(3)))
-    assert fs.content(FILE) == NEW
-    assert changes.calls == [
-        ("pwrite", "kraftd.state"),
-        ("fdatasync", "kraftd.state"),
-        ("create", "quorum-state.tmp"),
-        ("pwrite", "quorum-state.tmp"),
-        ("fsync", "quorum-state.tmp"),
-        ("rename", "quorum-state"),
-        ("sync_directory", "log"),
-        ("pwrite", "kraftd.state"),
-    ]
-    assert (sidecar.local_state.old_election, sidecar.local_state.new_election) == (crc32c(NEW), crc32c(NEW))
-    refuse(fs, "rename")
-    with pytest.raises(StorageFailure):
-        store.write(Election(6, 3))
-    assert sidecar.local_state.old_election == crc32c(NEW)
-    assert sidecar.local_state.new_election != crc32c(NEW)
+    voters = tuple(range(1, 21))
+    store = ElectionStore(disk, HOME, sidecar, ABSENT, voter_ids=voters)
+    for epoch in (5, 6):
+        store.write(Election(epoch))
+        assert fs.content(FILE) == quorum_state.encode(Election(epoch), version=0, voter_ids=voters)
+
+
+class TestUnfinished:
+    """A write was cut short between the sidecar and the file, or in the midst of the file."""
+
+    @pytest.mark.covers("D-41")
+    @pytest.mark.parametrize("place", [0, 1])
+    @pytest.mark.parametrize("written", [0, 1, 30, 150, 256, 300, 400, 511, 512])
+    def test_the_newer_of_sidecar_and_file_is_believed_and_written(self, place: int, written: int) -> None:
+        old, new = quorum_state.in_place(OLD, place), quorum_state.in_place(NEW, 1 - place)
+        found = new[:written] + old[written:]
+        finding = judge_election(FILE, found, promised(VOTED))
+        assert (finding.election, finding.amnesia, finding.written_elsewhere) == (VOTED, "", False)
+        fs = SimFileSystem()
+        _, store = store_of(fs, found)
+        store.prepare(finding)
+        assert quorum_state.decode(fs.content(FILE)) == (VOTED, 0)
+        assert store.checksum == crc32c(NEW)
+
+    @pytest.mark.covers("D-41")
+    @pytest.mark.parametrize("written", range(0, 513, 3))
+    def test_no_tear_reads_as_an_election_that_was_neither(self, written: int) -> None:
+        for place in (0, 1):
+            old, new = quorum_state.in_place(OLD, place), quorum_state.in_place(NEW, 1 - place)
+            try:
+                election, _ = quorum_state.decode(new[:written] + old[written:])
+            except MalformedError:
+                continue
+            assert election in (Election(4, 2), VOTED)
+
+    @pytest.mark.covers("D-05", "D-41")
+    @pytest.mark.parametrize(
+        ("found", "remembered"),
+        [
+            (b"{" + NEW[2:], promised(VOTED)),
+            (quorum_state.in_place(NEW[:-4], 1), structs.replace(promised(VOTED), old_election=crc32c(NEW))),
+            (quorum_state.in_place(SAME, 1), promised(VOTED)),
+            (None, promised(VOTED)),
+        ],
+        ids=["not of our size", "after it was written", "another vote", "gone"],
+    )
+    def test_what_is_not_torn_is_amnesia_as_ever(self, found: bytes | None, remembered: LocalState) -> None:
+        finding = judge_election(FILE, found, remembered)
+        assert finding.election == Election(5)
+        assert "a vote may be forgotten" in finding.amnesia
 
 
 @pytest.mark.covers("D-07")

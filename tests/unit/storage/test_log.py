@@ -172,6 +172,7 @@ class TestFlush:
         log = Log.open(Disk(fs), tmp_path, config=LogConfig(segment_bytes=3 * size)).log
         log.flush()
         fill(log, run_of(0, 8))
+        log.save_epochs()
         fs.synced.clear()
         log.flush()
         assert fs.synced == [f"{base:020d}.log" for base in (0, 3, 6)] + [f"{tmp_path.name}/"]
@@ -349,13 +350,15 @@ class TestTruncate:
 
 class TestEpochs:
     @pytest.mark.covers("LOG-09", "LOG-11")
-    def test_an_epoch_is_on_disk_before_its_first_batch(self, tmp_path: Path) -> None:
+    def test_an_epoch_is_on_disk_before_its_first_batch_is_flushed(self, tmp_path: Path) -> None:
         log = log_at(tmp_path)
         log.assign_epoch(3, 0)
+        log.flush()
         assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n1\n3 0\n"
         fill(log, run_of(0, 2, epoch=3))
         log.append((batch(2, epoch=3), batch(3, epoch=5), batch(4, epoch=7)), 2, 5)
         assert log.epochs == (EpochEntry(3, 0), EpochEntry(5, 3), EpochEntry(7, 4))
+        log.save_epochs()
         assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n3\n3 0\n5 3\n7 4\n"
         log.close()
 

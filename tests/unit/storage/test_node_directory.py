@@ -70,11 +70,11 @@ class TestFirstStart:
             "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"
         )
         node.write_election(Election(1, -1, ReplicaKey(1)))
+        node.close()
         assert (log_path(node.path) / "quorum-state").read_text() == (
             '{"clusterId":"","leaderId":-1,"leaderEpoch":1,"votedId":1,"appliedOffset":0,'
             '"currentVoters":[{"voterId":1},{"voterId":2},{"voterId":3}],"data_version":0}'
         )
-        node.close()
 
     @pytest.mark.covers("D-05")
     def test_each_start_counts_and_has_an_id_of_its_own(self, tmp_path: Path) -> None:
