@@ -21,7 +21,11 @@ ARGS ?=
         chaos crashpoints hostile sabotage sim interop brokers conformance-kafka kafka readme proto rewrite format bench lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { count = split($$2, words, " "); line = sprintf("  make %-17s", $$1); \
+	  for (at = 1; at <= count; at++) { \
+	    if (length(line) + 1 + length(words[at]) > 80) { print line; line = sprintf("%24s", "") } \
+	    line = line " " words[at] } \
+	  print line }' Makefile
 
 setup: $(STAMP) ## Make .venv from the lock files; does nothing when nothing changed
 

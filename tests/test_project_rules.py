@@ -328,6 +328,16 @@ def test_every_make_target_is_explained_and_phony() -> None:
     assert {name for name in targets - explained if not name.startswith("check-")} == set()
 
 
+def test_the_list_of_make_targets_fits_a_terminal() -> None:
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    explained = dict(re.findall(r"^([a-z-]+):.* ## (.*)", text(Path("Makefile")), re.MULTILINE))
+    told = re.split(r"^  make ", shown, flags=re.MULTILINE)[1:]
+    assert {each.split(None, 1)[0]: " ".join(each.split()[1:]) for each in told} == explained
+
+
 def test_setup_says_what_it_does_before_each_long_step() -> None:
     told = ""
     for line in text(Path("Makefile")).replace("\\\n", "").splitlines():

@@ -24,6 +24,7 @@ from kraftd.cli.survey import (
     survey,
     unreachable_text,
 )
+from kraftd.cli.waiting import patience
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
 from kraftd.types import NO_NODE, Endpoint
@@ -72,17 +73,18 @@ def ask_controller(
     """
     deadline = time.monotonic() + timeout_ms / 1_000
     nodes = list(bootstrap)
-    while True:
-        try:
-            with _find(nodes) as controller:
-                return ask(controller)
-        except (LostError, UnhealthyError) as error:
-            if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:
-                if isinstance(error, _NoControllerError):
-                    raise UnhealthyError(_why_none(bootstrap, str(error), changes=changes)) from error
-                raise
-        nodes = [*nodes[1:], nodes[0]]
-        time.sleep(RETRY_PAUSE_MS / 1_000)
+    with patience("the active controller", timeout_ms):
+        while True:
+            try:
+                with _find(nodes) as controller:
+                    return ask(controller)
+            except (LostError, UnhealthyError) as error:
+                if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:
+                    if isinstance(error, _NoControllerError):
+                        raise UnhealthyError(_why_none(bootstrap, str(error), changes=changes)) from error
+                    raise
+            nodes = [*nodes[1:], nodes[0]]
+            time.sleep(RETRY_PAUSE_MS / 1_000)
 
 
 def _why_none(bootstrap: Sequence[Endpoint], known: str, *, changes: bool) -> str:

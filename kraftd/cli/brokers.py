@@ -54,6 +54,11 @@ app = typer.Typer(help="List and describe brokers, say which can stop, and what 
 
 Row: TypeAlias = dict[str, Any]
 
+BrokerArgument: TypeAlias = Annotated[
+    int,
+    typer.Argument(metavar="ID", min=0, max=NODE_ID_MAX, help="The broker's node.id.", show_default=False),
+]
+
 _NO_MORE = -1
 
 _ALREADY: Mapping[str, str] = {
@@ -79,7 +84,8 @@ def list_command(
 def describe_command(
     context: typer.Context,
     broker_ids: Annotated[
-        list[int], typer.Argument(metavar="ID…", min=0, max=NODE_ID_MAX, show_default=False)
+        list[int],
+        typer.Argument(metavar="ID…", min=0, max=NODE_ID_MAX, help="Ids of brokers.", show_default=False),
     ],
     timeout_ms: TimeoutOption = 10_000,
     output: OutputOption = None,
@@ -96,12 +102,15 @@ def describe_command(
 @app.command("can-stop")
 def can_stop_command(
     context: typer.Context,
-    broker_id: Annotated[int, typer.Argument(metavar="ID", min=0, max=NODE_ID_MAX, show_default=False)],
+    broker_id: BrokerArgument,
     timeout_ms: TimeoutOption = 10_000,
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Say whether a broker can stop without a partition that nobody leads or acks=all cannot write to."""
+    """Say whether a broker can stop without a partition that nobody leads or acks=all cannot write to.
+
+    Exit code 5 if it cannot. Nothing is changed.
+    """
     nodes = bootstrap_of(context, bootstrap)
     (broker,) = registered_brokers(nodes, [broker_id], timeout_ms)
     needed = list_partitions(nodes, PartitionCondition.NEEDS_BROKER, timeout_ms, broker_id=broker_id)
@@ -120,7 +129,7 @@ def can_stop_command(
 @app.command("pending")
 def pending_command(
     context: typer.Context,
-    broker_id: Annotated[int, typer.Argument(metavar="ID", min=0, max=NODE_ID_MAX, show_default=False)],
+    broker_id: BrokerArgument,
     limit: Annotated[
         int, typer.Option("--limit", min=1, metavar="N", help="Count so many records, and no more.")
     ] = 100_000,

@@ -67,7 +67,7 @@ from kraftd.protocol.messages import (
 )
 from kraftd.types import Endpoint
 
-app = typer.Typer(help="Set, get, list and delete dynamic configs.")
+app = typer.Typer(help="Set, get, list and delete dynamic configs of brokers.")
 
 Row: TypeAlias = dict[str, Any]
 
@@ -110,7 +110,8 @@ SecretsOption: TypeAlias = Annotated[
     ),
 ]
 NamesArgument: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="NAME…", autocompletion=lambda: list(broker_names()))
+    list[str],
+    typer.Argument(metavar="NAME…", help="As log.retention.ms.", autocompletion=lambda: list(broker_names())),
 ]
 
 
@@ -119,7 +120,11 @@ def set_configs(
     context: typer.Context,
     assignments: Annotated[
         list[str],
-        typer.Argument(metavar="NAME=VALUE…", autocompletion=lambda: [f"{n}=" for n in broker_names()]),
+        typer.Argument(
+            metavar="NAME=VALUE…",
+            help="As log.retention.ms=604800000.",
+            autocompletion=lambda: [f"{n}=" for n in broker_names()],
+        ),
     ],
     broker: BrokerOption = None,
     force: ForceOption = False,

@@ -103,6 +103,8 @@ def elect(
 ) -> None:
     """Elect the leaders of partitions now, preferred or unclean.
 
+    Give one of --preferred and --unclean, and one of TOPIC-PARTITION…, --topic and --all.
+
     Exit code 4 if one was not elected; but with --preferred --all it is no failure that a preferred replica
     cannot lead now, as its broker is down: that is told, and the exit code is 0.
     """

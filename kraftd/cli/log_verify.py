@@ -131,10 +131,10 @@ def _table(verdict: Verdict) -> str:
 def _overview(verdict: Verdict, room: int) -> str:
     """A row for each log; where a terminal has no room for ids and paths, their ends are left out."""
     headers = ("Cluster", "Node", "Offsets", "Epoch", "Batches", "Snapshots", "Verdict", "Log")
-    table = columns(headers, (_row(log, 0, 0) for log in verdict.logs))
+    table = columns(headers, (_row(log, 0, 0) for log in verdict.logs), room=0)
     if not 0 < room < max(map(len, table.splitlines())):
         return table
-    rest = columns(headers[1:-1], (_row(log, 0, 0)[1:-1] for log in verdict.logs))
+    rest = columns(headers[1:-1], (_row(log, 0, 0)[1:-1] for log in verdict.logs), room=0)
     path_room = max(room - max(map(len, rest.splitlines())) - _CLUSTER_MIN - 4, _PATH_MIN)
     return columns(headers, (_row(log, _CLUSTER_MIN, path_room) for log in verdict.logs))
 

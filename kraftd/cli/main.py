@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from kraftd.cli import waiting
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.help_text import make_plain, write_sections
 from kraftd.cli.options import BOOTSTRAP_VARIABLE, GlobalOptions, OutputOption
@@ -144,6 +145,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; what went wrong is said on standard error."""
+    waiting.begin()
     try:
         result = typer.main.get_command(app).main(
             list(arguments), prog_name="kraftctl", standalone_mode=False

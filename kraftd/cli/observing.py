@@ -20,6 +20,7 @@ from kraftd.cli.active_controller import ask_controller
 from kraftd.cli.client import KafkaConnection, error_name, raise_for
 from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError
 from kraftd.cli.output import to_json
+from kraftd.cli.waiting import answered
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.logtools.manifest import MANIFEST, MANIFEST_FORMAT, Manifest
 from kraftd.protocol import messages as m
@@ -67,6 +68,7 @@ class _Copy:
     def run(self) -> None:
         """Copy snapshot and batches, then write the manifest."""
         partition = self._fetch()
+        answered()
         if partition.snapshot_id.end_offset >= 0:
             self._load(OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch))
             partition = self._fetch()

@@ -158,14 +158,14 @@ def to_yaml(data: Data) -> str:
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=False, width=2**31)
 
 
-def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def columns(headers: Sequence[str], rows: Iterable[Sequence[object]], room: int | None = None) -> str:
     """A table: headers, then rows, every column as wide as its widest cell and two spaces apart.
 
-    The last column comes to what a terminal leaves it.
+    The last column comes to what a terminal leaves it, or `room` columns; 0: as much as it needs.
     """
+    room = terminal_columns(sys.stdout) if room is None else room
     cells = [tuple(headers), *(tuple(on_one_line(str(cell)) for cell in row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(headers))]
-    room = terminal_columns(sys.stdout)
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
     return "\n".join(_row(line.rstrip(), sum(widths[:-1]) + 2 * (len(widths) - 1), room) for line in lines)
 

@@ -11,6 +11,7 @@ import msgspec
 from kraftd.cli.active_controller import ask_kraftd
 from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.failures import RefusedError
+from kraftd.cli.waiting import answered
 from kraftd.types import Endpoint
 
 REQUEST_TIMEOUT_MS = 5_000
@@ -44,6 +45,7 @@ def ask_pages(bootstrap: Sequence[Endpoint], first: Any, listing: Listing[Respon
         while request is not None:
             response: Any = leader.call(request, listing.expect, min(timeout_ms, REQUEST_TIMEOUT_MS))
             raise_for(response.error_code, response.error_message, f"{listing.what} cannot be read")
+            answered()
             following = listing.take(request, response)
             if following is not None and not listing.comes_after(following, request):
                 raise RefusedError(

@@ -77,7 +77,7 @@ def list_command(
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """List the partitions in one condition."""
+    """List the partitions in the one condition that is named."""
     chosen = {
         PartitionCondition.OFFLINE: offline,
         PartitionCondition.UNDER_REPLICATED: under_replicated,
@@ -97,7 +97,9 @@ def list_command(
 @app.command("explain")
 def explain_command(
     context: typer.Context,
-    partition: Annotated[str, typer.Argument(metavar="TOPIC-PARTITION", show_default=False)],
+    partition: Annotated[
+        str, typer.Argument(metavar="TOPIC-PARTITION", help="As orders-3.", show_default=False)
+    ],
     timeout_ms: TimeoutOption = 10_000,
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,

@@ -17,6 +17,7 @@ from kraftd.cli.deletion_pages import list_deletions
 from kraftd.cli.failures import CommandError
 from kraftd.cli.log_stream import fetch_committed
 from kraftd.cli.topic_pages import list_topics
+from kraftd.cli.waiting import answered
 from kraftd.errors import ErrorCode, MalformedError
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.frame import AnyRecord, RawRecord, decode_record, record_name
@@ -141,6 +142,7 @@ def _read(
             begin = at = response.start_offset
             continue
         raise_for(response.error_code, response.error_message, str(leader.endpoint))
+        answered()
         end = response.high_watermark if end < 0 else end
         batches = list(scan(records))
         if not batches:

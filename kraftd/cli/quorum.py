@@ -25,6 +25,7 @@ Differs: every node has a row in `status`, and without a leader there is a reaso
 the longest log that answered.
 """
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
@@ -36,7 +37,7 @@ from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.cluster import cluster_data, cluster_labels
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
-from kraftd.cli.output import columns, emit, id_text, labels, note
+from kraftd.cli.output import columns, emit, id_text, labels, note, terminal_columns
 from kraftd.cli.survey import REQUEST_TIMEOUT_MS, OwnView, Survey, survey
 from kraftd.cli.troubles import in_short, troubles
 from kraftd.protocol.messages import (
@@ -358,7 +359,10 @@ def replication_data(partition: DescribeQuorumResponsePartitionData) -> list[Jso
 
 
 def replication_table(rows: Sequence[Mapping[str, Any]], now_ms: int | None) -> str:
-    """Kafka's table: cells padded to the column, each followed by a tab. With `now_ms`, times are ages."""
+    """Kafka's table: cells padded to the column, each followed by a tab. With `now_ms`, times are ages.
+
+    A terminal that is too narrow for it has the directories at the ends, below their rows if need be.
+    """
 
     def when(timestamp_ms: int) -> str:
         if timestamp_ms < 0 or now_ms is None:
@@ -381,6 +385,10 @@ def replication_table(rows: Sequence[Mapping[str, Any]], now_ms: int | None) -> 
         ),
     ]
     widths = [max(len(line[at]) for line in cells) for at in range(len(REPLICATION_COLUMNS))]
-    return "\n".join(
+    lines = [
         "".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)) for line in cells
-    )
+    ]
+    if 0 < terminal_columns(sys.stdout) < max(len(line.expandtabs()) for line in lines):
+        headers, *rest = [(node, *others, directory) for node, directory, *others in cells]
+        return columns(headers, rest)
+    return "\n".join(lines)

@@ -158,7 +158,10 @@ def verify_command(
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Tell how far partitions are from what a file wants, and what is missing."""
+    """Tell how far partitions are from what a file wants, and what is missing.
+
+    Exit code 5 while anything is being moved, 4 if anything differs and is not.
+    """
     wanted = read_assignment(file)
     endpoints = bootstrap_of(context, bootstrap)
     found, _ = describe_partitions(endpoints, topics_of(wanted), timeout_ms)

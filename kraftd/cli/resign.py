@@ -30,6 +30,7 @@ from kraftd.cli.options import (
 from kraftd.cli.output import emit, labels, note
 from kraftd.cli.survey import Survey, leader_of, survey
 from kraftd.cli.troubles import in_short, troubles
+from kraftd.cli.waiting import patience
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
@@ -69,10 +70,15 @@ def resign(
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Make the leader hand over, to voter N or to the best one."""
+    """Make the leader hand over, to voter N or to the best one.
+
+    Without --wait it is watched for a second, and who leads then is told if it is known.
+    """
     target = NO_NODE if to is None else to
     watch_ms = timeout_ms if wait else min(timeout_ms, GLANCE_MS)
-    outcome = hand_over(bootstrap_of(context, bootstrap), target, timeout_ms, watch_ms)
+    endpoints = bootstrap_of(context, bootstrap)
+    with patience("the leader to hand over", timeout_ms):
+        outcome = hand_over(endpoints, target, timeout_ms, watch_ms)
     done = "" if target == outcome["old_leader_id"] else f"node {outcome['old_leader_id']} leads no longer"
     emit(outcome, output_of(context, output), resign_table, done=done)
     if outcome["new_leader_id"] != NO_NODE:

@@ -28,6 +28,7 @@ import msgspec
 
 from kraftd.cli.client import Connection, LostError, raise_for
 from kraftd.cli.failures import CommandError, NotConnectedError, UnhealthyError
+from kraftd.cli.waiting import patience
 from kraftd.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
 from kraftd.types import FORGET_PEERS, NO_NODE, REPORTED_BY_OTHERS, Endpoint, NodeId, majority_of
 
@@ -315,14 +316,15 @@ def ask_leader(bootstrap: Sequence[Endpoint], ask: Callable[[Connection], Result
         UnhealthyError: Nodes answer, but no leader does.
     """
     deadline = time.monotonic() + timeout_ms / 1_000
-    while True:
-        try:
-            with survey(bootstrap, until_conclusive=True) as found:
-                return ask(leader_of(found))
-        except (LostError, UnhealthyError):
-            if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:
-                raise
-        time.sleep(RETRY_PAUSE_MS / 1_000)
+    with patience("the leader", timeout_ms):
+        while True:
+            try:
+                with survey(bootstrap, until_conclusive=True) as found:
+                    return ask(leader_of(found))
+            except (LostError, UnhealthyError):
+                if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:
+                    raise
+            time.sleep(RETRY_PAUSE_MS / 1_000)
 
 
 def leader_of(found: Survey) -> Connection:

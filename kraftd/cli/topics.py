@@ -51,7 +51,7 @@ from kraftd.cli.topic_pages import describe_topics, list_topics
 from kraftd.metadata.views import ids_text
 from kraftd.types import Uuid, parse_uuid
 
-app = typer.Typer(help="List, describe, create and delete topics.")
+app = typer.Typer(help="List, describe, create and delete topics; say where deleted data still is.")
 
 Row: TypeAlias = dict[str, Any]
 
@@ -67,7 +67,9 @@ _PERHAPS_GONE = "Gone?"
 _SHORT_REASONS: Mapping[str, str] = {"topic deleted": "deleted", "reassigned": "moved"}
 """Why replicas were taken away, for a table."""
 
-NamesArgument: TypeAlias = Annotated[list[str], typer.Argument(metavar="NAME…", show_default=False)]
+NamesArgument: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="NAME…", help="Names of topics.", show_default=False)
+]
 
 
 @app.command("list")
@@ -165,7 +167,9 @@ def create_command(
 @app.command("delete")
 def delete_command(
     context: typer.Context,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME…]", show_default=False)] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME…]", help="Names of topics.", show_default=False)
+    ] = None,
     topic_id: Annotated[
         list[str] | None,
         typer.Option("--topic-id", metavar="UUID", help="A topic by its id; may be repeated."),

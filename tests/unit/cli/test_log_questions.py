@@ -335,6 +335,7 @@ def test_a_verdict_fits_a_terminal_of_80_columns(
     assert before.split()[0] == "Cluster"
     assert "EBIiM3dMShm0xWP_kkRsKA" in before
     assert "EBIiM3dM…" in after
+    assert all(line.endswith(f"node-{number}") for number, line in enumerate(after.splitlines()[1:4], 1))
     names = [path.name for path in log.glob("*.checkpoint") if path.name in after]
     assert names
     assert after.count("older than the log, not compared") == 1

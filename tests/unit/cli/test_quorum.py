@@ -489,6 +489,18 @@ def test_replication_has_kafkas_columns_and_order(kraftctl: Kraftctl, quorum: Sc
     assert len({tuple(map(len, line)) for line in [header, *rows]}) == 1
 
 
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("more", [(), ("--human-readable",)])
+def test_replication_fits_in_80_columns(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, more: tuple[str, ...]
+) -> None:
+    outcome = kraftctl("replication", "--bootstrap-controller", quorum.bootstrap, *more)
+    lines = outcome.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split()[-1] in ("Status", "DirectoryId")
+    assert "\t" not in outcome.out
+
+
 def test_replication_tells_ages_if_asked(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     outcome = kraftctl("replication", "--human-readable", "--bootstrap-controller", quorum.bootstrap)
     assert outcome.out.count(" ms ago") == 6
