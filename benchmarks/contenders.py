@@ -12,6 +12,7 @@ import msgspec
 from side import Step
 
 ROOT = Path(__file__).parents[1]
+PATIENCE_S = 30
 
 
 class Who(msgspec.Struct, frozen=True):
@@ -21,6 +22,8 @@ class Who(msgspec.Struct, frozen=True):
     system: str = "kraftd"
     root: Path = ROOT
     python: str = sys.executable
+    brokers: bool = False
+    """Whether Kafka's are attached."""
 
 
 class Contender:
@@ -31,6 +34,7 @@ class Contender:
         self.is_python = who.system == "kraftd"
         compile_modules(who)
         command = [who.python, str(Path(__file__).with_name("side.py")), str(directory), who.system]
+        command += ["--brokers"] if who.brokers else []
         self._process = subprocess.Popen(
             command,
             env=environment(who.root),
@@ -56,7 +60,11 @@ class Contender:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()
-        self._process.wait(30)
+        try:
+            self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:  # it has not started yet, and reads nothing
+            self._process.terminate()
+            self._process.wait(PATIENCE_S)
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None

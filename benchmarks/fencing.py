@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from peers.brokers import Client
 from peers.cluster import CLUSTER_ID, Node, percentile
 from peers.kraftd import Kraftd
-from with_brokers import Client
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.decisions import Decision, Write

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from attached import snapshots
 from counters import cpu_s, grown, kernel_counts, scraped
 from peers.cluster import Cluster, Load, Node, Work
 
@@ -28,6 +29,10 @@ class Round(msgspec.Struct, frozen=True):
     """Frames written to sockets."""
     fsyncs: float | None = None
     syscalls: float | None = None
+    brokers_us: float | None = None
+    """CPU of all attached brokers."""
+    snapshots: int | None = None
+    """That all nodes wrote in the round, where brokers are attached."""
 
 
 async def load_round(cluster: Cluster, work: Work, *, counted: bool) -> Round:
@@ -53,7 +58,9 @@ async def load_round(cluster: Cluster, work: Work, *, counted: bool) -> Round:
 
 
 async def _measured(cluster: Cluster, leader: Node, work: Work, *, counted: bool) -> Round:
+    guests = () if cluster.guests is None else cluster.guests.nodes
     pages = [await scraped(node.page_port) for node in cluster.nodes]
+    written, guests_s = snapshots(cluster), sum(cpu_s(node.pid) for node in guests)
     spent_s = {node.index: cpu_s(node.pid) for node in cluster.nodes}
     kernel: Mapping[str, float] = {}
     if counted:
@@ -62,9 +69,17 @@ async def _measured(cluster: Cluster, leader: Node, work: Work, *, counted: bool
     else:
         load = await cluster.load(work)
     spent_s = {node.index: cpu_s(node.pid) - spent_s[node.index] for node in cluster.nodes}
+    guests_s = sum(cpu_s(node.pid) for node in guests) - guests_s
     later = [await scraped(node.page_port) for node in cluster.nodes]
     counts = {**counted_of(cluster.counts, list(zip(pages, later, strict=True))), **kernel}
-    return round_of(load, leader.index, spent_s, counts)
+    seen = round_of(load, leader.index, spent_s, counts)
+    if not guests:
+        return seen
+    return msgspec.structs.replace(
+        seen,
+        brokers_us=1e6 * guests_s / load.changes,
+        snapshots=len(snapshots(cluster) - written),
+    )
 
 
 def counted_of(

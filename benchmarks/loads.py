@@ -2,6 +2,7 @@
 
     benchmarks/loads.py [--peer etcd] [--peer kafka] [--rounds 5] [--seconds 2] [--load 1 ...] [--json FILE]
     benchmarks/loads.py --beside FOLDER_OR_REVISION [--python PYTHON] [--beside-python PYTHON] ...
+    benchmarks/loads.py --brokers [--peer etcd] [--peer kafka] ...
 
 Three nodes of each on loopback, default settings, real fsync, one request in flight on each connection. The
 systems take turns, a few seconds each, while the nodes of the others are paused (SIGSTOP), and who begins
@@ -13,6 +14,9 @@ System calls and fsyncs are counted in one more round, whose speed does not coun
 
 `--beside .` compares this build with itself: what it shows is noise. `--beside . --beside-python PYTHON`
 compares two interpreters, each with the libraries of requirements/runtime.lock.
+
+With `--brokers` kraftd and Kafka have three real Kafka brokers attached and a thousand partitions, and all
+their nodes write snapshots, one each half second at most (`attached.py`); etcd takes its turns as it is.
 """
 
 import argparse
@@ -142,6 +146,9 @@ def main() -> None:
     parser.add_argument(
         "--client", choices=["c", "python"], default="c", help="python: one client for all systems"
     )
+    parser.add_argument(
+        "--brokers", action="store_true", help="with three Kafka brokers, 1,000 partitions and snapshots"
+    )
     parser.add_argument("--quick", action="store_true", help="one short round each: does it run at all?")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there")
     options = parser.parse_args()
@@ -154,11 +161,14 @@ def main() -> None:
     }
     scratch = Path(tempfile.mkdtemp(dir=work_folder(), prefix="other-"))
     try:
-        systems = [Who("kraftd", python=options.python)]
+        systems = [Who("kraftd", python=options.python, brokers=options.brokers)]
         if options.beside:
             python = options.beside_python or options.python
-            systems.append(Who("other", root=unpacked(options.beside, scratch), python=python))
-        systems += [Who(name, system=name, python=options.python) for name in options.peer]
+            root = unpacked(options.beside, scratch)
+            systems.append(Who("other", root=root, python=python, brokers=options.brokers))
+        for name in options.peer:
+            with_brokers = options.brokers and name != "etcd"
+            systems.append(Who(name, system=name, python=options.python, brokers=with_brokers))
         measured = measure(systems, loads, rounds)
     except NotThereError as error:
         raise SystemExit(str(error)) from None
@@ -166,7 +176,7 @@ def main() -> None:
         shutil.rmtree(scratch, ignore_errors=True)
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(measured)) + b"\n")
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = Console(width=None if sys.stdout.isatty() else 240)
     console.print(table(measured, options.client))
     for note in notes(measured):
         print(note)

@@ -25,6 +25,8 @@ COLUMNS = (
     "syscalls",
     "fsyncs",
 )
+ATTACHED_COLUMNS = ("brokers µs", "snapshots")
+"""Of systems with brokers: CPU of all three a change, and what was written in a round by all nodes."""
 DIGITS = {"p50_ms": 2, "p99_ms": 2, "leader_us": 0, "follower_us": 0, "client_us": 1}
 CLIENTS = {"c": "clients in C", "python": "one client in Python"}
 WHY_EMPTY = {
@@ -50,19 +52,27 @@ class Measured(msgspec.Struct, frozen=True):
         """Whether the kernel counted."""
         return self.why_no_syscalls is None
 
+    @property
+    def attached(self) -> bool:
+        """Whether there were brokers."""
+        of_all = next(iter(self.rounds.values()))
+        return any(rounds[0].snapshots is not None for rounds in of_all.values())
+
 
 def table(measured: Measured, client: str) -> Table:
     """A row for each load and system."""
     title = f"{NODES} nodes each on loopback, values of {VALUE_BYTES} bytes; {CLIENTS[client]}"
     shown = Table(box=MARKDOWN, title=title)
-    for number, name in enumerate(COLUMNS):
+    columns = (*COLUMNS, *ATTACHED_COLUMNS) if measured.attached else COLUMNS
+    for number, name in enumerate(columns):
         shown.add_column(name, justify="left" if number < 2 else "right", no_wrap=True)
     for load, systems in measured.rounds.items():
         first = next(iter(systems))
         for name, rounds in systems.items():
             timed = rounds[:-1] if measured.counts else rounds
             compared = None if name == first else (systems[first][: len(timed)], timed)
-            shown.add_row(load, name, *cells(timed, compared, rounds[-1]))
+            more = attached_cells(timed) if measured.attached else ()
+            shown.add_row(load, name, *cells(timed, compared, rounds[-1]), *more)
     return shown
 
 
@@ -78,6 +88,12 @@ def cells(timed: list[Round], compared: tuple[list[Round], list[Round]] | None, 
     for name in ("syscalls", "fsyncs"):
         value = getattr(last, name)
         yield "" if value is None else f"{value:.3g}"
+
+
+def attached_cells(timed: list[Round]) -> Iterator[str]:
+    """Of its brokers, and how many snapshots it wrote in a round; nothing of a system without brokers."""
+    yield "" if timed[0].brokers_us is None else f"{middle(timed, 'brokers_us'):,.0f}"
+    yield "" if timed[0].snapshots is None else f"{middle(timed, 'snapshots'):.0f}"
 
 
 def middle(rounds: Sequence[Round], name: str) -> float:

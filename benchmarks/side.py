@@ -1,6 +1,6 @@
 """One of those that are measured beside each other: its three nodes, and what is done to them.
 
-    side.py DIRECTORY kraftd|etcd|kafka
+    side.py DIRECTORY kraftd|etcd|kafka [--brokers]
 
 Started by `contenders.py` for `beside.py` and `loads.py`. Imports the `kraftd` that PYTHONPATH names, so that
 a build is asked in its own words: their versions of the handshake differ. Says on its standard output, as a
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from attached import SNAPSHOTS, attached
 from load_round import load_round
 from machine import interpreter
 from peers.cluster import Cluster, Node, NotThereError, Probe, Work, fault_ms, idle
@@ -195,7 +196,9 @@ async def main() -> None:
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     cluster = SYSTEMS[sys.argv[2]](Path(sys.argv[1]))
-    async with cluster.running():
+    with_brokers = "--brokers" in sys.argv
+    cluster.properties = SNAPSHOTS if with_brokers else ""
+    async with attached(cluster) if with_brokers else cluster.running():
         while order := await orders.readline():
             step = msgspec.json.decode(order, type=Step)
             async with asyncio.timeout(180):

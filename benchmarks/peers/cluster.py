@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import msgspec
 
@@ -126,6 +126,15 @@ class Node:
         return "\n".join(text.splitlines()[-lines:])
 
 
+class Guests(Protocol):
+    """Processes that stop and go on with the nodes of a cluster, and are no part of it."""
+
+    nodes: list[Node]
+
+    async def settled(self) -> None:
+        """Wait until they are again what they were before they stopped."""
+
+
 class Cluster:
     """Three nodes of one system. Subclasses fill in what differs."""
 
@@ -138,6 +147,9 @@ class Cluster:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.nodes: list[Node] = []
+        self.properties = ""
+        """More lines of the configuration of each node, where that is Kafka's properties."""
+        self.guests: Guests | None = None
 
     def prepare(self) -> None:
         """Make `nodes`, formatted and ready to start; raises `NotThereError` when a tool is missing."""
@@ -197,21 +209,25 @@ class Cluster:
 
     def pause(self) -> None:
         """Stop all nodes where they are."""
-        for node in self.nodes:
-            node.signal(signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     async def wake(self) -> Node:
         """Let them go on; their leader, once it has stayed the same for a moment.
 
         Those that wake find that they have not heard of each other for long, and may elect again.
         """
-        for node in self.nodes:
-            node.signal(signal.SIGCONT)
+        self._signal(signal.SIGCONT)
         leader = None
         while leader is not (found := await self.wait_leader()):
             leader = found
+            if self.guests is not None:
+                await self.guests.settled()
             await asyncio.sleep(SETTLE_S)
         return found
+
+    def _signal(self, number: int) -> None:
+        for node in (*self.nodes, *(self.guests.nodes if self.guests else ())):
+            node.signal(number)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -311,8 +327,8 @@ class Controller(NamedTuple):
     port: int
 
 
-def write_configs(home: Path, name: str) -> Iterator[Controller]:
-    """Write the smallest configuration of each controller of a quorum, and make its directory."""
+def write_configs(home: Path, name: str, more: str) -> Iterator[Controller]:
+    """Write the configuration of each controller of a quorum, the smallest and more; make its directory."""
     ports = free_ports(NODES)
     voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, 1))
     for number, port in enumerate(ports, 1):
@@ -322,7 +338,7 @@ def write_configs(home: Path, name: str) -> Iterator[Controller]:
         config.write_text(
             f"process.roles=controller\nnode.id={number}\ncontroller.quorum.voters={voters}\n"
             f"listeners=CONTROLLER://127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\n"
-            f"log.dirs={directory}/data\n"
+            f"log.dirs={directory}/data\n{more}"
         )
         yield Controller(number, directory, config, port)
 

@@ -36,7 +36,7 @@ RESOURCES = ("1", "2", "3", "")
 
 
 class Kafka(Cluster):
-    """Three controllers, no brokers; the smallest configuration there is."""
+    """Three controllers; the smallest configuration there is."""
 
     name = "kafka"
     can_resign = False
@@ -44,12 +44,13 @@ class Kafka(Cluster):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
+        self.resources: Sequence[str] = RESOURCES
         self._sockets = Sockets(hello=None)
-        self._request = alter_configs(0, batch=False)
+        self._request = alter_configs(0, RESOURCES[:1])
 
     def prepare(self) -> None:
         java = [*kafka_java(heap_mb=400), *self.java_options]
-        for number, directory, config, port in write_configs(self.directory, self.name):
+        for number, directory, config, port in write_configs(self.directory, self.name, self.properties):
             form = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
             subprocess.run(form, check=True, capture_output=True)
             self.nodes.append(Node(number, directory, [*java, "kafka.Kafka", str(config)], port))
@@ -66,7 +67,8 @@ class Kafka(Cluster):
 
     async def load(self, work: Work) -> Load:
         leader = await self.wait_leader()
-        requests = [alter_configs(value, batch=work.batch) for value in range(VALUES)]
+        resources = self.resources if work.batch else self.resources[:1]
+        requests = [alter_configs(value, resources) for value in range(VALUES)]
         good = await self._sockets.exchange(leader, requests[0])
         if good[ERROR_AT : ERROR_AT + 2] != b"\0\0":
             raise RuntimeError(f"the load would be refused: {good!r}")
@@ -108,14 +110,14 @@ def kafka_java(*, heap_mb: int) -> list[str]:
     return [shutil.which("java") or "java", f"-Xmx{heap_mb}m", "-cp", f"{JARS}/*"]
 
 
-def alter_configs(value: int, *, batch: bool) -> bytes:
-    """One request frame that sets one config, or 100 of them, to one of `VALUES` values."""
+def alter_configs(value: int, resources: Sequence[str]) -> bytes:
+    """One request frame that sets a config of one resource, or all of several, to one of `VALUES` values."""
     text = _string(f"{value:02d}".ljust(VALUE_BYTES, "x"))
-    names = CONFIG_NAMES if batch else CONFIG_NAMES[:1]
+    names = CONFIG_NAMES if len(resources) > 1 else CONFIG_NAMES[:1]
     configs = _array([_string(name) + struct.pack(">b", SET) + text for name in names])
-    resources = [struct.pack(">b", BROKER) + _string(name) + configs for name in RESOURCES]
+    altered = [struct.pack(">b", BROKER) + _string(name) + configs for name in resources]
     header = struct.pack(">hhi", INCREMENTAL_ALTER_CONFIGS, 0, 1) + _string("benchmark")
-    frame = header + _array(resources if batch else resources[:1]) + b"\0"
+    frame = header + _array(altered) + b"\0"
     return struct.pack(">I", len(frame)) + frame
 
 

@@ -62,7 +62,7 @@ class Kraftd(Cluster):
         self._describe = framed(DescribeNodeRequest())
 
     def prepare(self) -> None:
-        controllers = list(write_configs(self.directory, self.name))
+        controllers = list(write_configs(self.directory, self.name, self.properties))
         for (number, directory, config, port), page in zip(controllers, free_ports(NODES), strict=True):
             with config.open("a") as more:
                 more.write(f"kraftd.http.listener=127.0.0.1:{page}\n")
