@@ -10,6 +10,7 @@ loopback with default settings, and take turns: what else the machine does hits 
 - a cold start: three formatted directories, three processes, to the first commit;
 - a voter's return: a killed follower starts while the third voter is paused, to the commit that counts it;
 - a failover: `kill -9` of the leader to the next commit;
+- a stop: SIGTERM of the leader to the next commit of another; and a hand-over that is asked for;
 
 and after those, so that logs are short until then, rounds of load: CPU of all daemons a change, and
 committed changes a second (`loads.py --beside` tells more of loads). Medians of differences or ratios of
@@ -36,7 +37,7 @@ from rich.table import Table
 from side import Step
 
 LOAD_S = 5
-STEPS = ("cold start", "return", "failover", "load")
+STEPS = ("cold start", "return", "failover", "stop", "hand-over", "load")
 
 Rounds = list[dict[str, float]]
 
@@ -56,6 +57,8 @@ ROWS = (
     Row("kill -9 of the leader to the next commit, ms: median", "failover", "median", 1.1),
     Row("  worst", "failover", "worst", 1.1),
     Row("  less the random wait before the election", "failover, no wait", "difference"),
+    Row("SIGTERM of the leader to the next commit, ms", "stop", "ratio", 1.1),
+    Row("leadership handed over, ms", "hand-over", "ratio", 1.1),
     Row("cold start of three nodes to the first commit, ms", "cold start", "difference"),
     Row("  less the random wait for the first election", "cold start, no wait", "difference", 10),
     Row("  from the first election on", "cold start, election", "difference", 10),

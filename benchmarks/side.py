@@ -58,6 +58,10 @@ class Side(Kraftd):
                 return await self.voter_returns()
             case "failover":
                 return await self.failover()
+            case "stop":
+                return {"stop": await fault_ms(self, "term")}
+            case "hand-over":
+                return {"hand-over": await fault_ms(self, "resign")}
         raise ValueError(f"no such step: {step.name}")
 
     async def failover(self) -> dict[str, float]:
