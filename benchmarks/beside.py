@@ -12,6 +12,7 @@ loopback with default settings, and take turns: what else the machine does hits 
 - a failover: `kill -9` of the leader to the next commit;
 - a leader that stands still: SIGSTOP to the next commit;
 - ten seconds without a client: CPU of the node that uses most;
+- a stop: SIGTERM of the leader to the next commit of another; and a hand-over that is asked for;
 
 and after those, so that logs are short until then, rounds of load: CPU of all daemons a change, and
 committed changes a second (`loads.py --beside` tells more of loads). Medians of differences or ratios of
@@ -38,7 +39,7 @@ from rich.table import Table
 from side import Step
 
 LOAD_S = 5
-STEPS = ("cold start", "return", "failover", "standstill", "idle", "load")
+STEPS = ("cold start", "return", "failover", "standstill", "stop", "hand-over", "idle", "load")
 
 Rounds = list[dict[str, float]]
 
@@ -61,6 +62,8 @@ ROWS = (
     Row("SIGSTOP of the leader to the next commit, ms: median", "standstill", "median", 1.1),
     Row("  worst", "standstill", "worst", 1.1),
     Row("idle CPU of the busiest node, % of a core", "idle", "difference"),
+    Row("SIGTERM of the leader to the next commit, ms", "stop", "ratio", 1.1),
+    Row("leadership handed over, ms", "hand-over", "ratio", 1.1),
     Row("cold start of three nodes to the first commit, ms", "cold start", "difference"),
     Row("  less the random wait for the first election", "cold start, no wait", "difference", 10),
     Row("  from the first election on", "cold start, election", "difference", 10),

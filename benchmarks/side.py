@@ -65,6 +65,10 @@ class Side(Kraftd):
                 return {"standstill": await fault_ms(self, "pause")}
             case "idle":
                 return await self.idle()
+            case "stop":
+                return {"stop": await fault_ms(self, "term")}
+            case "hand-over":
+                return {"hand-over": await fault_ms(self, "resign")}
         raise ValueError(f"no such step: {step.name}")
 
     async def failover(self) -> dict[str, float]:

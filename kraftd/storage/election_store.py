@@ -239,8 +239,9 @@ class ElectionStore:
         try:
             is_ours = self._disk.size(handle, self._path) == 2 * quorum_state.PLACE_BYTES
             if is_ours:
-                # The other place: torn, the file must not read as something between the two.
-                self._place = 1 - self._place
+                # The other place: torn, the file must not read as something between the two. Of the same line
+                # the checksums would not tell that it is torn, so that goes over itself.
+                self._place ^= line != self._line
                 self._disk.write(handle, quorum_state.in_place(line, self._place), 0, self._path)
                 self._disk.sync_data(handle, self._path)
                 self._line = line

@@ -545,11 +545,11 @@ INDEPENDENT: tuple[Mutant, ...] = (
         (
             "kraftd.storage.election_store:ElectionStore.write",
             "    self._sidecar.save(\n",
-            "    self._disk.replace(self._path, data)\n    self._sidecar.save(\n",
+            "    self._put(line)\n    self._sidecar.save(\n",
         ),
         (
             "kraftd.storage.election_store:ElectionStore.write",
-            "    self._disk.replace(self._path, data)\n",
+            "    self._put(line)\n",
             "",
         ),
         where=("tests/unit/storage/test_election_store.py",),

@@ -59,7 +59,19 @@ SLOTS = (
         "D-41",
         "The file is overwritten in the same place: torn, the numbers of two elections make a third one for Kafka.",
         "tests",
-        ("kraftd.storage.election_store:ElectionStore._put", "self._place = 1 - self._place", "pass"),
+        ("kraftd.storage.election_store:ElectionStore._put", "self._place ^= line != self._line", "pass"),
+        where=(_STORE,),
+    ),
+    mutant(
+        "same-election-elsewhere",
+        "D-41",
+        "An election that is written again goes to the other place: torn, no checksum tells that it is unfinished.",
+        "tests",
+        (
+            "kraftd.storage.election_store:ElectionStore._put",
+            "self._place ^= line != self._line",
+            "self._place ^= 1",
+        ),
         where=(_STORE,),
     ),
     mutant(

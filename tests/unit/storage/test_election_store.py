@@ -172,6 +172,9 @@ def test_the_first_write_replaces_the_file_and_the_next_ones_overwrite_it_after_
         assert changes.calls == [*slot, *in_place]
         assert fs.content(FILE) == (b" " * 256 * place + encoded(election)).ljust(512)
 
+    store.write(Election(6, 3, ReplicaKey(3)))
+    assert fs.content(FILE).startswith(b"{"), "the same line again goes over itself: torn, it is the same"
+
     refuse(fs, "fdatasync")
     with pytest.raises(StorageFailure):
         store.write(Election(7, 3))
