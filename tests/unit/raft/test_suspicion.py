@@ -72,7 +72,8 @@ def test_a_silent_leader_is_asked_about_and_followed_on() -> None:
     assert asked(lone.run(S_MS + JITTER_MS - 1)) == []
     effects = lone.run(1)
     assert asked(effects) == [LEADER, OTHER]
-    votes = [s.request.topics[0].partitions[0] for s in every(effects, fx.Send)]  # type: ignore[union-attr]
+    requests = [send.request for send in every(effects, fx.Send) if isinstance(send.request, m.VoteRequest)]
+    votes = [request.topics[0].partitions[0] for request in requests]
     assert all(vote.pre_vote and vote.replica_epoch == EPOCH for vote in votes)
     assert isinstance(lone.raft_node.state, Follower)
     assert lone.fetching() == [LEADER], "its fetch still waits"
