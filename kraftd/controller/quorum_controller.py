@@ -353,11 +353,11 @@ class QuorumController:
 
     def _heard(self, request: BrokerHeartbeatRequest, now: Now) -> None:
         session = self.sessions.get(request.broker_id, request.broker_epoch)
-        # Until a broker may be unfenced it has read what it says, and its logs have not heard of it.
-        if session is not None and not request.want_fence:
+        if session is not None:
             # A broker cannot have read what is not there, whatever it says: it has not read later deletions.
             read_to = min(session.metadata_offset, self._applied_offset - 1)
-            self.deletions.heard(request.broker_id, session.broker_epoch, read_to, now)
+            epoch, is_starting = session.broker_epoch, request.want_fence
+            self.deletions.heard(request.broker_id, epoch, read_to, now, is_starting=is_starting)
 
     def handle(self, request: Any, now: Now, version: int = 0, client: Client = NO_CLIENT) -> Decision:
         """Decide a request by its operation. A `Write` counts as appended from here on, see `finished`."""

@@ -65,6 +65,8 @@ class BrokerDisk(msgspec.Struct):
     """The epoch of the process that stopped in order; -1 if the last one did not."""
     replicas: dict[PartitionKey, Uuid] = {}
     """Which replica is in which directory."""
+    strays: dict[PartitionKey, Offset] = {}
+    """Replicas that were renamed to `…-stray`, and lie there still: up to where the log was read then."""
     data: Data = msgspec.field(default_factory=Data)
 
     @property

@@ -107,6 +107,9 @@ class Replicas:
         disk = self._broker.disk
         deleted = disk.replicas.keys() - set(mine)
         disk.data.forget(deleted)
+        if before is None:
+            # What a process finds that the metadata does not know it sets aside, and nobody removes that.
+            disk.strays.update(dict.fromkeys(deleted, disk.log.published_offset))
         for key in deleted:
             del disk.replicas[key]
             self._unassigned.pop(key, None)

@@ -2,7 +2,8 @@
 
 A `DeletionJudge` is shown each move that the tracker of a controller makes. What it calls
 ReplicaDeletionSuccessful must not be on that broker's disk, then and later, unless the broker has read that
-the replica is assigned to it once more. Once everything was healed, nothing waits for a broker that lives:
+the replica is assigned to it once more; and what it calls removed for good must not lie there as `…-stray`.
+Once everything was healed, nothing waits for a broker that lives:
 what is ReplicaDeletionStarted is successful in bounded time.
 
 Not here: when the tracker moves what (`kraftd.controller.deletions.tracker`), and what a broker does with its
@@ -38,15 +39,16 @@ class DeletionJudge:
 
     def watch(self, node: "SimNode", tracker: DeletionTracker) -> None:
         """Look at what a node's tracker makes of each heartbeat."""
-        heard: Callable[[NodeId, int, int, Now], None] = tracker.heard
+        heard: Callable[..., None] = tracker.heard
 
-        def watched(broker_id: NodeId, broker_epoch: int, reported: int, now: Now) -> None:
-            waiting = list(tracker._waiting.get(broker_id, {}).values())
-            heard(broker_id, broker_epoch, reported, now)
+        def watched(broker_id: NodeId, broker_epoch: int, reported: int, now: Now, **more: bool) -> None:
+            waiting: list[Entry] = list(tracker._waiting.get(broker_id, {}).values())
+            heard(broker_id, broker_epoch, reported, now, **more)
             for entry in waiting:
                 if entry.state in GONE:
                     self._world.statistics[DELETED] += len(entry.removed.partitions)
-                    self._expect_gone(node, entry)
+                    self._expect_gone(node, tracker, entry)
+                    self._expect_told(node, entry)
 
         tracker.heard = watched  # type: ignore[method-assign] # that it is watched changes nothing
 
@@ -54,9 +56,10 @@ class DeletionJudge:
         """What the active controller calls gone still is."""
         leader = self._leader()
         if leader is not None and leader.parts is not None:
-            for entry in leader.parts.controller.deletions.entries():
+            tracker = leader.parts.controller.deletions
+            for entry in tracker.entries():
                 if entry.state in GONE:
-                    self._expect_gone(leader, entry)
+                    self._expect_gone(leader, tracker, entry)
 
     def waiting(self, is_live: "Callable[[SimBroker], bool]") -> list[Entry]:
         """What the active controller takes for not deleted yet, of the brokers that live."""
@@ -70,16 +73,38 @@ class DeletionJudge:
     def _leader(self) -> "SimNode | None":
         return next((node for node in self._world.nodes.values() if node.is_leader), None)
 
-    def _expect_gone(self, node: "SimNode", entry: Entry) -> None:
+    def _expect_gone(self, node: "SimNode", tracker: DeletionTracker, entry: Entry) -> None:
         removed = entry.removed
         broker = self._brokers.get(removed.broker_id)
         for partition in removed.partitions:
             key = removed.topic_id, partition
-            if broker is not None and key in broker.disk.replicas and not _has_it_again(broker, key):
+            if broker is None or key not in broker.disk.replicas or _has_it_again(broker, key):
+                continue
+            if not any(_is_about(later, broker.id, key) for later in tracker.entries(entry.key)):
                 text = f"node {node.id} calls {removed.topic}-{partition} of {broker.id} {entry.state.label}"
                 where = f"its log is there, read up to {broker.disk.log.published_offset}"
                 text = f"DeletedDataIsGone: {text}, removed at {removed.offset}; {where}"
                 self._world.fail(node.id, Violation(text))
+
+    def _expect_told(self, node: "SimNode", entry: Entry) -> None:
+        """Of what is called gone for good nothing is set aside. Who has not heard all cannot know that a
+        broker was still starting.
+        """
+        removed = entry.removed
+        broker = self._brokers.get(removed.broker_id)
+        if broker is None or entry.is_set_aside or not (entry.is_heard or broker.epoch > removed.offset):
+            return
+        found = {each: broker.disk.strays.get((removed.topic_id, each), -1) for each in removed.partitions}
+        strays = [each for each, read_to in found.items() if read_to > removed.offset]
+        if strays:
+            text = f"node {node.id} says that {removed.topic}-{strays} of {broker.id} are removed: {entry}"
+            self._world.fail(node.id, Violation(f"StrayDataIsTold: {text}"))
+
+
+def _is_about(entry: Entry, broker_id: NodeId, key: PartitionKey) -> bool:
+    """Whether an entry is about a replica, which was taken away once more."""
+    removed = entry.removed
+    return (removed.broker_id, removed.topic_id) == (broker_id, key[0]) and key[1] in removed.partitions
 
 
 def _has_it_again(broker: "SimBroker", key: PartitionKey) -> bool:

@@ -84,6 +84,32 @@ def test_a_broker_that_has_not_read_what_it_is_said_to_have_deleted_is_seen(
         story.run(2 * HEARTBEAT_US)
 
 
+def test_who_was_down_has_set_the_data_aside_and_that_is_told(story: Story, ids: tuple[NodeId, ...]) -> None:
+    topic_id = story.place("t", ids)
+    story.run(2 * S)
+    *_, away = story.brokers
+    away.crash(down_us=1_000 * S)
+    story.until(lambda: story.cluster.fencings[away.id] > 0, 2 * SESSION_US)
+    delete(story, topic_id)
+    away.start()
+    story.until(lambda: states(story)[away.id] is SUCCESSFUL)
+    parts = story.leader.parts
+    assert parts is not None
+    aside = {one.removed.broker_id for one in parts.controller.deletions.entries() if one.is_set_aside}
+    assert (
+        aside == {broker.id for broker in story.brokers if (topic_id, 0) in broker.disk.strays} == {away.id}
+    )
+
+
+def test_data_that_is_set_aside_and_said_to_be_removed_is_seen(story: Story, ids: tuple[NodeId, ...]) -> None:
+    topic_id = story.place("t", ids)
+    story.run(2 * S)
+    story.brokers[0].disk.strays[topic_id, 0] = 1_000_000
+    with fires("StrayDataIsTold", rf"says that t-\[0\] of {ids[0]} are removed"):
+        delete(story, topic_id)
+        story.run(2 * HEARTBEAT_US)
+
+
 def test_a_deletion_that_does_not_end_on_a_live_broker_is_seen(
     story: Story, ids: tuple[NodeId, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +117,7 @@ def test_a_deletion_that_does_not_end_on_a_live_broker_is_seen(
     story.run(2 * S)
     parts = story.leader.parts
     assert parts is not None
-    monkeypatch.setattr(parts.controller.deletions, "heard", lambda *_: None)
+    monkeypatch.setattr(parts.controller.deletions, "heard", lambda *_, **_more: None)
     delete(story, topic_id)
     with fires("LiveBrokersDelete", f"broker_id={ids[0]}"):
         judged(story)

@@ -26,7 +26,7 @@ from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.replica_states import RemovalReason, ReplicaState, removed_state, steps
 from kraftd.records.committed import CommittedBatch
-from kraftd.types import NodeId, Now, Offset, Uuid
+from kraftd.types import Epoch, NodeId, Now, Offset, Uuid
 
 REPLICAS_MAX: Final = 10_000
 """So many are kept at most, and so many does it look at in one batch, in record order: for 10,000 topics a
@@ -41,7 +41,13 @@ DELETE_DELAY_MS: Final = 60_000
 
 READS_WITHIN_MS: Final = 60_000
 """A broker that is not fenced for so long and a session's length after a record was alive behind it, and has
-read it, for all that a node knows that did not hear.
+read it, for all that a node knows that did not hear. That time is counted between batches of one leader: the
+clocks of two may differ.
+"""
+
+PASSED_MAX_MS: Final = 5_000
+"""No more time than this is taken to have passed between two batches: leaders write some each second, and who
+sets a clock forward makes no time pass.
 """
 
 _Key: TypeAlias = tuple[Offset, NodeId]
@@ -56,12 +62,16 @@ class Entry(msgspec.Struct):
     state: ReplicaState
     removed_ms: int
     """When the record was written; as all times here, of the wall clock, but where it is said."""
+    passed_ms: int
+    """What time the tracker had counted by then."""
     since_ms: int
     """When it came into its state."""
     is_heard: bool
     """Whether this node was the active controller all the time, and heard all that its broker reported."""
     may_be_unread: bool = False
     """Whether its broker went down before it is known to have read the record."""
+    is_read_at_start: bool = False
+    """Whether its broker may have read the record while it was starting."""
     is_set_aside: bool = False
     """Whether its broker was started anew before it had read the record: the data is there as `…-stray`."""
     reported_mono_ms: int = 0
@@ -96,6 +106,12 @@ class DeletionTracker:
         """What it has renamed and will remove, the oldest first."""
         self._moved: dict[tuple[Uuid, int, NodeId], Entry] = {}
         """What waits and may come back: by topic, partition and broker."""
+        self._passed_ms = 0
+        """The time that has passed for certain, by the batches."""
+        self._last_batch: tuple[Epoch, int] = (-1, 0)
+        """The epoch and the time of the last one."""
+        self._starting: dict[NodeId, int] = {}
+        """The epoch of each broker that is starting, as this leader heard."""
         self._epochs: dict[NodeId, int] = {}
         """Of each broker that was heard of."""
         self._is_active = False
@@ -112,6 +128,10 @@ class DeletionTracker:
     def applied(self, batch: CommittedBatch, before: MetadataImage, after: MetadataImage) -> None:
         """Take in a batch that made an image of another."""
         now_ms = batch.timestamp_ms
+        epoch, last_ms = self._last_batch
+        self._last_batch = batch.epoch, now_ms
+        if batch.epoch == epoch and now_ms > last_ms:
+            self._passed_ms += min(now_ms - last_ms, PASSED_MAX_MS)
         if before[TOPICS] is not after[TOPICS]:
             found = found_in(batch.records, batch.base_offset, before[TOPICS], REPLICAS_MAX)
             for each in found.moves:
@@ -125,15 +145,26 @@ class DeletionTracker:
         elif self._waiting and before[BROKERS] is not after[BROKERS]:
             self._look_at_brokers(after, now_ms)
 
-    def heard(self, broker_id: NodeId, broker_epoch: int, reported: Offset, now: Now) -> None:
-        """Take in how far a registered broker says that it has read the log."""
+    def heard(
+        self, broker_id: NodeId, broker_epoch: int, reported: Offset, now: Now, *, is_starting: bool = False
+    ) -> None:
+        """Take in how far a registered broker says that it has read the log. One that is starting, and does
+        not want to be unfenced yet, has not looked at its logs: what is deleted when it does, it sets aside.
+        """
+        if is_starting:
+            self._starting[broker_id] = broker_epoch
+            return
         waiting, moves = self._waiting.get(broker_id), MOVES_MAX
+        if self._starting.pop(broker_id, None) == broker_epoch and waiting:
+            for entry in waiting.values():
+                entry.is_read_at_start = True
         while waiting and moves > 0:
             moves -= 1
             entry = next(iter(waiting.values()))
             if reported < entry.removed.offset:
                 break
-            entry.is_set_aside = entry.may_be_unread and broker_epoch > entry.removed.offset
+            is_anew = entry.may_be_unread and broker_epoch > entry.removed.offset
+            entry.is_set_aside = is_anew or entry.is_read_at_start
             entry.reported_mono_ms = now.mono_ms
             self._end_waiting(entry)
             self._move(entry, removed_state(entry.removed.offset, reported, is_up=True), now.wall_ms)
@@ -157,6 +188,7 @@ class DeletionTracker:
         reported meanwhile it has not heard, or will not hear.
         """
         self._is_active = is_self
+        self._starting.clear()
         for waiting in self._waiting.values():
             for entry in waiting.values():
                 entry.is_heard = False
@@ -172,7 +204,8 @@ class DeletionTracker:
 
     def _add(self, removed: Removed, now_ms: int) -> None:
         # It goes through Offline, whatever it was: all others may become that.
-        entry = Entry(removed, ReplicaState.OFFLINE, now_ms, now_ms, is_heard=self._is_active)
+        offline, passed_ms = ReplicaState.OFFLINE, self._passed_ms
+        entry = Entry(removed, offline, now_ms, passed_ms, now_ms, is_heard=self._is_active)
         self._entries[entry.key] = entry
         self._replica_count += len(removed.partitions)
         self._move(entry, ReplicaState.DELETION_STARTED, now_ms)
@@ -200,7 +233,7 @@ class DeletionTracker:
             for entry in waiting.values():
                 if entry.state is not state:
                     self._move(entry, state, now_ms)
-                    is_soon = now_ms - entry.removed_ms < self._reads_within_ms
+                    is_soon = self._passed_ms - entry.passed_ms < self._reads_within_ms
                     entry.may_be_unread = entry.may_be_unread or entry.is_heard or is_soon
 
     def _move(self, entry: Entry, state: ReplicaState, now_ms: int) -> None:

@@ -30,11 +30,7 @@ DELETIONS = (
         "deleted-while-it-starts",
         "A broker that is starting is said to have deleted what it has not looked for yet.",
         _JUDGED,
-        (
-            "kraftd.controller.quorum_controller:QuorumController._heard",
-            "if session is not None and not request.want_fence:",
-            "if session is not None:",
-        ),
+        (f"{_TRACKER}.heard", "if is_starting:", "if False:"),
     ),
     of_deletions(
         "nobody-is-heard-of",
@@ -45,6 +41,24 @@ DELETIONS = (
             "waiting, moves = self._waiting.get(broker_id), MOVES_MAX",
             "waiting = moves = 0",
         ),
+    ),
+    of_deletions(
+        "read-at-its-start-and-removed",
+        "What a broker reads while it starts is said to be removed, and lies there as strays.",
+        _TESTS,
+        (f"{_TRACKER}.heard", "is_anew or entry.is_read_at_start", "is_anew"),
+    ),
+    of_deletions(
+        "clocks-of-all-leaders-are-one",
+        "What the clocks of two leaders differ by is taken for time that a broker stayed up.",
+        _TESTS,
+        (f"{_TRACKER}.applied", "if batch.epoch == epoch and now_ms > last_ms:", "if now_ms > last_ms:"),
+    ),
+    of_deletions(
+        "a-clock-set-forward-is-time",
+        "What a clock was set forward by is taken for time that a broker stayed up.",
+        _TESTS,
+        (f"{_TRACKER}.applied", "min(now_ms - last_ms, PASSED_MAX_MS)", "now_ms - last_ms"),
     ),
     of_deletions(
         "any-move-will-do",

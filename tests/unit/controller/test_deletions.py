@@ -17,6 +17,7 @@ from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import (
     BrokerRegistrationChangeRecord,
+    NoOpRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -61,7 +62,7 @@ class World:
         self.refused = []
         self.tracker = DeletionTracker(SESSION_MS, lambda entry, state: self.refused.append((entry, state)))
         self.image = cluster(*brokers, TopicRecord("t", T), *records)
-        self.end, self.now_ms = 100, 1_000_000
+        self.end, self.now_ms, self.epoch = 100, 1_000_000, 1
         if leads:
             self.tracker.leads(is_self=True)
 
@@ -70,13 +71,22 @@ class World:
         base, before = self.end, self.image
         self.image = apply_all(before, records, base)
         self.end += len(records)
-        batch = CommittedBatch(base, self.end, 1, self.now_ms, [encode_record(each) for each in records])
+        batch = CommittedBatch(
+            base, self.end, self.epoch, self.now_ms, [encode_record(each) for each in records]
+        )
         self.tracker.applied(batch, before, self.image)
         return base
 
-    def hear(self, broker_id, offset, epoch=None):
+    def pass_by(self, ms):
+        """Let time pass, with a NoOp each second."""
+        for step_ms in (*[1_000] * (ms // 1_000), ms % 1_000):
+            self.now_ms += step_ms
+            self.apply(NoOpRecord())
+
+    def hear(self, broker_id, offset, epoch=None, *, is_starting=False):
         epoch = broker_id if epoch is None else epoch
-        self.tracker.heard(broker_id, epoch, offset, Now(self.now_ms, self.now_ms))
+        now = Now(self.now_ms, self.now_ms)
+        self.tracker.heard(broker_id, epoch, offset, now, is_starting=is_starting)
 
     @property
     def told(self):
@@ -248,6 +258,30 @@ def test_a_broker_that_was_started_anew_has_set_its_data_aside_for_good() -> Non
     assert world.told == {("t", 0, 1): SUCCESSFUL}
 
 
+def test_what_is_deleted_while_a_broker_starts_may_be_set_aside() -> None:
+    """It is registered, and looks at its logs later: with what it has read by then."""
+    world = World(partition(0, (1,)), TopicRecord("u", U), partition(0, (1,), topic_id=U))
+    world.apply(RegisterBrokerRecord(broker_id=1, broker_epoch=100, fenced=True))
+    world.hear(1, 100, epoch=100, is_starting=True)
+    offset = world.apply(RemoveTopicRecord(T))
+    world.hear(1, offset, epoch=100)
+    assert (world.told, world.entry(1).is_set_aside) == ({("t", 0, 1): SUCCESSFUL}, True)
+    later = world.apply(RemoveTopicRecord(U))
+    world.hear(1, later, epoch=100)
+    assert [each.is_set_aside for each in world.tracker.entries()] == [True, False], "it is ready by then"
+
+
+@pytest.mark.parametrize("forgets", ["another process", "another leader"])
+def test_who_starts_is_one_process_as_one_leader_heard(forgets) -> None:
+    world = World(partition(0, (1,)))
+    world.hear(1, 50, epoch=60 if forgets == "another process" else 100, is_starting=True)
+    if forgets == "another leader":
+        world.tracker.leads(is_self=True)
+    offset = world.apply(RemoveTopicRecord(T))
+    world.hear(1, offset, epoch=100)
+    assert (world.told, world.entry(1).is_set_aside) == ({("t", 0, 1): SUCCESSFUL}, False)
+
+
 def test_a_replica_that_is_moved_away_is_followed_and_may_come_back() -> None:
     world = World(partition(0, (1, 2)))
     world.apply(moved((2, 3)))
@@ -320,12 +354,31 @@ def test_a_broker_that_stayed_up_behind_a_deletion_is_not_said_to_have_missed_it
     """By a controller that was none then: the one before it may have heard of the end."""
     world = World(partition(0, (1,)), leads=False)
     offset = world.apply(RemoveTopicRecord(T))
-    world.now_ms += after_ms
+    world.pass_by(after_ms)
     world.apply(fencing(1))
     world.apply(RegisterBrokerRecord(broker_id=1, broker_epoch=offset + 5, fenced=False))
     world.tracker.leads(is_self=True)
     world.hear(1, offset + 6, epoch=offset + 5)
     assert world.entry(1).is_set_aside == is_set_aside
+
+
+@pytest.mark.parametrize(
+    ("leaps", "leap_ms", "leaders"),
+    [(1, 10 * READS_WITHIN_MS, 1), (30, 4_000, 30)],
+    ids=["a clock is set forward", "each leader has another clock"],
+)
+def test_a_leap_of_the_time_is_not_taken_for_time_that_a_broker_stayed_up(leaps, leap_ms, leaders) -> None:
+    world = World(partition(0, (1,)), leads=False)
+    offset = world.apply(RemoveTopicRecord(T))
+    for number in range(leaps):
+        world.epoch = 1 + number % leaders + (leaders > 1)
+        world.now_ms += leap_ms
+        world.apply(NoOpRecord())
+    world.apply(fencing(1))
+    world.apply(RegisterBrokerRecord(broker_id=1, broker_epoch=offset + 5, fenced=False))
+    world.tracker.leads(is_self=True)
+    world.hear(1, offset + 6, epoch=offset + 5)
+    assert world.entry(1).is_set_aside
 
 
 def test_behind_a_snapshot_nothing_is_known_of_what_it_stands_for() -> None:
