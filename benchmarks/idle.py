@@ -38,16 +38,21 @@ async def measure(cluster: Cluster, up: AbstractAsyncContextManager[None], what:
         await asyncio.sleep(CALM_S)
         leader = await cluster.wait_leader()
         await cluster.close_clients()
+        guests = [] if cluster.guests is None else cluster.guests.nodes
+        guests_s = sum(cpu_s(node.pid) for node in guests)
         before = [(cpu_s(node.pid), asleep(node)) for node in cluster.nodes]
         await asyncio.sleep(seconds)
         spent = {
             node.index: (100 * (cpu_s(node.pid) - cpu) / seconds, (asleep(node) - times) / seconds)
             for node, (cpu, times) in zip(cluster.nodes, before, strict=True)
         }
+        guests_s = sum(cpu_s(node.pid) for node in guests) - guests_s
     leads = spent.pop(leader.index)
     for role, (percent, times) in (("leader", leads), ("follower", max(spent.values()))):
         row(f"{what}, {role}: CPU, % of a core", percent, digits=2)
         row(f"{what}, {role}: threads that fell asleep, a second", times)
+    if guests:
+        row(f"{what}: CPU of all brokers, % of a core", 100 * guests_s / seconds)
 
 
 def asleep(node: Node) -> int:

@@ -50,6 +50,8 @@ LOADS = {
 }
 """By the names of `--load`; `batch` is 16 connections with 100 changes a request."""
 WARM_UP = Work(64, 2, client="python")
+BROKERS_WARM_UP = Work(64, 15, client="python")
+"""Until Java has compiled what brokers do with a commit: before, they take more than a core."""
 COUNTED_S = 1
 
 
@@ -78,8 +80,8 @@ def measure(who: Sequence[Who], loads: dict[str, Work], rounds: int) -> Measured
             for system in systems:
                 say(f"{system.name}: {interpreters.get(system.name, 'starts')}")
                 system.do(Step("pause"))
-            for system in systems:
-                system.do(Step("load", WARM_UP))
+            for system, one in zip(systems, who, strict=True):
+                system.do(Step("load", BROKERS_WARM_UP if one.brokers else WARM_UP))
             for name, work in loads.items():
                 seen = by_turns(systems, rounds, partial(one_round, name, work))
                 if why_not is None:
