@@ -11,7 +11,7 @@ that has many, are kept sorted beside the entries. Replacing a value touches nei
 Follows: Kafka's ConfigurationsDelta.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
@@ -133,20 +133,7 @@ class ConfigsImage(msgspec.Struct, frozen=True):
 class ConfigsBuilder:
     """A scratch copy that changes are written into. One owner, mutable."""
 
-    __slots__ = (
-        "_base",
-        "_changed",
-        "_come",
-        "_entries",
-        "_gone",
-        "_names",
-        "_names_changed",
-        "_order",
-        "_resource",
-        "_resources",
-        "_sum",
-        "_touched",
-    )
+    __slots__ = ("_base", "_changed", "_entries", "_names_changed", "_resource", "_sum", "_touched")
 
     _resource: Resource | None
     """Whose entries `_entries` are."""
@@ -154,9 +141,6 @@ class ConfigsBuilder:
     def __init__(self, base: ConfigsImage) -> None:
         self._base = base
         self._sum = base.sum
-        self._resources, self._names, self._order = base._resources, base._names, base._order
-        self._come: list[Resource] = []
-        self._gone: list[Resource] = []
         self._touched: dict[Resource, MapMutation[str, _Entry]] = {}
         self._changed: dict[Resource, list[str]] = {}  # the names that were added or removed
         self._resource = None
@@ -213,39 +197,52 @@ class ConfigsBuilder:
 
     def settling(self) -> Iterator[None]:
         """Do ahead, in steps, what `image` would have to do. Nothing is changed after the first one."""
+        come: list[Resource] = []
+        gone: list[Resource] = []
         while self._touched:
-            self._fold(_STEP_RESOURCES)
+            some = [self._touched.popitem() for _ in range(min(_STEP_RESOURCES, len(self._touched)))]
+            self._base = self._folded(some, come, gone)
             yield
-        if not self._order:
-            self._order = yield from sorted_in_steps(self._come)
-            self._come = []
+        if self._base._order:
+            order = self._base._order.changed(come, gone)
+        else:
+            order = yield from sorted_in_steps(come)
+        self._base = msgspec.structs.replace(self._base, _order=order)
 
     def image(self) -> ConfigsImage:
         """The image after all changes. Do not use this builder any more."""
-        if not self._touched and self._resources is self._base._resources:
+        if not self._touched:
             return self._base
-        self._fold(len(self._touched))
-        if self._come or self._gone:
-            self._order = self._order.changed(self._come, self._gone)
-        return ConfigsImage(self._resources, self._sum & HASH_MASK, self._order, self._names)
+        come: list[Resource] = []
+        gone: list[Resource] = []
+        image = self._folded(self._touched.items(), come, gone)
+        if come or gone:
+            return msgspec.structs.replace(image, _order=image._order.changed(come, gone))
+        return image
 
-    def _fold(self, count: int) -> None:
-        """Put so many of the resources that were touched, or all, into what becomes the image."""
-        resources, names = self._resources, self._names
-        for _ in range(min(count, len(self._touched))):
-            resource, mutation = self._touched.popitem()
+    def _folded(
+        self,
+        touched: Iterable[tuple[Resource, MapMutation[str, _Entry]]],
+        come: list[Resource],
+        gone: list[Resource],
+    ) -> ConfigsImage:
+        """The image with some of the resources that were touched. Those that came and went are still to be
+        put in order.
+        """
+        resources, names = self._base._resources, self._base._names
+        for resource, mutation in touched:
             entries = mutation.finish()
             if entries:
                 if resource not in resources:
-                    self._come.append(resource)
+                    come.append(resource)
                 resources = resources.set(resource, entries)
             elif resource in resources:
-                self._gone.append(resource)
+                gone.append(resource)
                 resources = resources.delete(resource)
             moves = self._changed[resource]
             if moves:
                 names = _with_names(names, resource, entries, moves)
-        self._resources, self._names = resources, names
+        return ConfigsImage(resources, self._sum & HASH_MASK, self._base._order, names)
 
     def _turn_to(self, resource: Resource) -> None:
         entries = self._touched.get(resource)

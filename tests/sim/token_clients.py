@@ -44,6 +44,8 @@ LIFETIME_MS: Final = 30_000
 EXPIRY_MS: Final = 8_000
 LOOK_MS: Final = 3_000
 """How long a token lives at most, how long unless it is renewed, and how often ended ones are removed."""
+STAMPED_MS: Final = 1_000
+"""How much later a batch may be stamped than its records were decided, by a loop that is held up."""
 TOKENS_MAX: Final = 6
 """Of one client, at a time."""
 GONE_PART: Final = 0.15
@@ -143,7 +145,7 @@ class TokenJudge:
             same = msgspec.structs.replace(record, expiration_timestamp=before.expiration_timestamp)
             if same != before or record.token_id not in self.change_asked:
                 raise Violation(f"TokensChangeOnRequest: {before} becomes {record}")
-            if _has_ended(before, at_ms):
+            if _has_ended(before, at_ms - STAMPED_MS):
                 raise Violation(f"EndedTokensStayGone: {before} is renewed at {at_ms}")
         if record.expiration_timestamp > record.max_timestamp:
             raise Violation(f"TokensEnd: {record} lives longer than it may")

@@ -200,8 +200,8 @@ SECOND_READING: tuple[Mutant, ...] = (
         "A resource whose last config was deleted stays in the order of resources.",
         "tests",
         (
-            "kraftd.metadata.configs_image:ConfigsBuilder._fold",
-            "            self._gone.append(resource)\n            resources = resources.delete(resource)\n",
+            "kraftd.metadata.configs_image:ConfigsBuilder._folded",
+            "            gone.append(resource)\n            resources = resources.delete(resource)\n",
             "            resources = resources.delete(resource)\n",
         ),
         where=("tests/unit/metadata/test_image.py",),

@@ -49,9 +49,7 @@ def work(monkeypatch):
 
     count(PackedIntSet, "changed", "numbers", lambda _, added, removed=(): len(added) + len(removed))
     count(SortedKeys, "changed", "keys", lambda _, added, dropped=(): len([*added, *dropped]))
-    count(
-        configs_image.ConfigsBuilder, "_fold", "resources", lambda self, size: min(size, len(self._touched))
-    )
+    count(configs_image.ConfigsBuilder, "_folded", "resources", lambda _self, touched, *_: len(touched))
     return counts
 
 
