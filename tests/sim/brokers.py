@@ -37,6 +37,7 @@ from kraftd.records.messages import (
     UnregisterBrokerRecord,
 )
 from kraftd.types import NodeId, Offset, Uuid
+from tests.sim import far_brokers
 from tests.sim.acl_keeper import AclKeeper
 from tests.sim.admin_clients import AdminClient
 from tests.sim.broker_data import Acknowledged
@@ -45,7 +46,6 @@ from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import State
 from tests.sim.deletion_judge import DeletionJudge
 from tests.sim.electors import Elector
-from tests.sim.far_brokers import bring_near
 from tests.sim.mover import Mover
 from tests.sim.partition_judge import LOOK_US, PartitionJudge
 from tests.sim.token_clients import LOOK_MS, TokenClient, TokenJudge
@@ -418,12 +418,11 @@ class BrokerCluster:
         for broker in self.brokers.values():
             if broker.is_stale:
                 broker.calm()
-        since, began_us = world.auditor.committed[0], world.now_us
-        if world.run_until(lambda: self.is_well, limit_us):
-            return
-        away = [broker.id for broker in self.brokers.values() if not self._is_back(broker)]
-        near = bring_near(world, away, since, world.now_us - began_us)
-        if near and world.run_until(lambda: self.is_well, limit_us):
+
+        def away() -> list[NodeId]:
+            return [broker.id for broker in self.brokers.values() if not self._is_back(broker)]
+
+        if far_brokers.run_until(world, lambda: self.is_well, away, limit_us):
             return
         fenced = {
             broker.id: (broker.epoch, broker.is_unfenced, self.auditor.brokers.get(broker.id))
@@ -445,10 +444,10 @@ class BrokerCluster:
             raise _not_committed(key, state, None)
         up = [broker for broker in self.brokers.values() if broker.is_up]
 
-        def agree() -> bool:
-            return all(broker.disk.log.published_offset >= offset for broker in up)
+        def away() -> list[NodeId]:
+            return [broker.id for broker in up if broker.disk.log.published_offset < offset]
 
-        if not world.run_until(agree, limit_us):
+        if not far_brokers.run_until(world, lambda: not away(), away, limit_us):
             where = {broker.id: broker.disk.log.published_offset for broker in up}
             raise Violation(f"BrokersFollow: {where} published {limit_us // S} s after {offset} was there")
         if not up:

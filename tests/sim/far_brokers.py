@@ -1,4 +1,4 @@
-"""Which broker lives behind a link over which nobody could catch up, and so may be brought near.
+"""Which broker or observer lives behind a link over which nobody could catch up, and so may be brought near.
 
 A leader cuts its log at each snapshot where the retention holds no two of them, as D-22 says; what a replica
 downloads stays for a fetch timeout after its last piece. A broker that was told of a snapshot loads it piece
@@ -11,12 +11,13 @@ Seed 10264 drew pieces of 300 bytes and 103 ms. A snapshot of 24,697 bytes took 
 second were written, 45 % of what such fetches carry. To read these took 7.2 s, and 6.2 s later they were cut
 away.
 
-Entered by `BrokerCluster.judge` with brokers that are not back in time. Nothing is drawn here, and who is
+Entered by `run_until`: with brokers that are not back in time, or do not publish what is committed, and with
+observers that do not have it. A voter's lease does not end. Nothing is drawn here, and who is
 back in time is not looked at: no other seed is another for it. Not here: a link that carries enough; whoever
 is not back behind such a one is a violation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -40,6 +41,8 @@ class Link(msgspec.Struct, frozen=True):
     """How many round trips a second the log needs, of those there are."""
     until_cut_us: float
     """How long the log behind a snapshot stays once that is loaded."""
+    lease_us: float
+    """How long a snapshot stays that is being loaded."""
 
     @property
     def catching_up_us(self) -> float:
@@ -51,7 +54,8 @@ class Link(msgspec.Struct, frozen=True):
     @property
     def is_too_long(self) -> bool:
         """Whether nobody catches up behind it."""
-        return self.catching_up_us > self.until_cut_us
+        is_loaded = self.pieces * self.round_trip_us <= self.lease_us
+        return not is_loaded or self.catching_up_us > self.until_cut_us
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -92,7 +96,8 @@ def link_of(shape: "Shape", written: Written, snapshot_bytes: int, latency_us: i
     interval_us = shape.snapshot_bytes / written.bytes_a_us
     if shape.snapshot_interval_ms:
         interval_us = min(interval_us, shape.snapshot_interval_ms * 1_000)
-    kept_bytes = 2 * snapshot_bytes + interval_us * written.bytes_a_us
+    leased_bytes = snapshot_bytes + interval_us * written.bytes_a_us
+    kept_bytes = snapshot_bytes + leased_bytes
     is_cut = 0 <= shape.retention_bytes < kept_bytes or 0 <= shape.retention_ms * 1_000 < interval_us
     if not is_cut:
         return None
@@ -103,15 +108,38 @@ def link_of(shape: "Shape", written: Written, snapshot_bytes: int, latency_us: i
         pieces=-(-snapshot_bytes // piece_bytes),
         load=fetches(written.sizes, shape.fetch_bytes) * round_trip_us / written.took_us,
         until_cut_us=shape.timing.fetch_timeout_ms * 1_000 + interval_us,
+        lease_us=interval_us if 0 <= shape.retention_bytes < leased_bytes else float("inf"),
     )
 
 
-def bring_near(world: "World", broker_ids: Iterable[int], since: Offset, took_us: int) -> list[int]:
+def run_until(
+    world: "World", condition: Callable[[], bool], away: Callable[[], Iterable[int]], limit_us: int
+) -> bool:
+    """Run until something holds, or so much time is over; then once more, if a link was shortened.
+
+    Args:
+        world: Healed.
+        condition: What is to hold.
+        away: The brokers and observers for which it does not.
+        limit_us: How long it may take, each time.
+
+    Returns:
+        Whether it holds.
+    """
+    since, began_us = world.auditor.committed[0], world.now_us
+    if world.run_until(condition, limit_us):
+        return True
+    return bool(bring_near(world, away(), since, world.now_us - began_us)) and world.run_until(
+        condition, limit_us
+    )
+
+
+def bring_near(world: "World", replica_ids: Iterable[int], since: Offset, took_us: int) -> list[int]:
     """Shorten the links over which nobody could catch up.
 
     Args:
         world: Healed; its log has gone on since.
-        broker_ids: Who is not back.
+        replica_ids: Who is not back, brokers or observers.
         since: Where the committed log ended when they began to come back.
         took_us: How long ago that was.
 
@@ -125,16 +153,18 @@ def bring_near(world: "World", broker_ids: Iterable[int], since: Offset, took_us
     batches = world.ledger.batches(since, world.ledger.end_offset)
     written = Written(tuple(batch.size_bytes for batch in batches), took_us)
     network, near = world.network, []
-    for broker_id in broker_ids:
-        latency_us = network.link(leader.id, broker_id).base_us + network.link(broker_id, leader.id).base_us
+    for replica_id in replica_ids:
+        latency_us = network.link(leader.id, replica_id).base_us + network.link(replica_id, leader.id).base_us
         link = link_of(world.shape, written, snapshot_bytes, latency_us)
         if link is not None and link.is_too_long:
-            near.append(broker_id)
+            near.append(replica_id)
             for node_id in world.node_ids:
-                for way in (network.link(node_id, broker_id), network.link(broker_id, node_id)):
+                if node_id == replica_id:
+                    continue
+                for way in (network.link(node_id, replica_id), network.link(replica_id, node_id)):
                     way.base_us = min(way.base_us, world.shape.latency_us[0])
             world.statistics[BROUGHT_NEAR] += 1
-            world.tell(broker_id, "brought_near", latency_us=latency_us, load=round(link.load, 2))
+            world.tell(replica_id, "brought_near", latency_us=latency_us, load=round(link.load, 2))
     return near
 
 

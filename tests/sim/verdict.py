@@ -32,6 +32,7 @@ from kraftd.records.frame import decode_record
 from kraftd.records.messages import ConfigRecord
 from kraftd.storage import DamagedReadError, Log
 from kraftd.types import Offset
+from tests.sim import far_brokers
 from tests.sim.fault_budget import WIPED, Harm, Judgement
 from tests.sim.fault_strangers import resign
 from tests.sim.ledger import digest_of
@@ -363,7 +364,10 @@ def _converge(world: "World") -> Offset:
     def agree() -> bool:
         return all(has_it(node) for node in nodes)
 
-    if not world.run_until(agree, patience_us(world)):
+    def away() -> list[int]:
+        return [node.id for node in nodes if not node.is_voter and not has_it(node)]
+
+    if not far_brokers.run_until(world, agree, away, patience_us(world)):
         seen = {
             node.id: (node.marks[-1] if node.marks else None, node.view().high_watermark, node.died_of)
             for node in nodes
