@@ -101,7 +101,10 @@ LOG = (
     row(
         "rename-open-handle",
         "KAFKA-14273",
-        tests=("tests/unit/storage/test_election_store.py::test_a_write_is_the_protocol_step_by_step",),
+        tests=(
+            "tests/unit/storage/test_election_store.py"
+            "::test_the_first_write_replaces_the_file_and_the_next_ones_overwrite_it_after_the_sidecar",
+        ),
     ),
     row("qs-unknown-version", "KAFKA-15412", "qs-unknown-version"),
     star("vote-directory-forgotten", "KAFKA-16526", waits=VOTERS),

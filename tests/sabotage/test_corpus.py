@@ -24,7 +24,8 @@ every = pytest.mark.parametrize("one", MUTANTS, ids=lambda one: one.name)
 
 
 def exists(test: str) -> bool:
-    path, _, name = test.partition("[")[0].partition("::")
+    path, _, names = test.partition("[")[0].partition("::")
+    name = names.rpartition("::")[2]
     text = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).is_file() else ""
     return bool(text) and (not name or re.search(rf"def {name}\b", text) is not None)
 
