@@ -102,8 +102,10 @@ LOG = (
         "rename-open-handle",
         "KAFKA-14273",
         tests=(
-            "tests/unit/storage/test_election_store.py"
-            "::test_the_first_write_replaces_the_file_and_the_next_ones_overwrite_it_after_the_sidecar",
+            (
+                "tests/unit/storage/test_election_store.py"
+                "::test_the_first_write_replaces_the_file_and_the_next_ones_overwrite_it_after_the_sidecar"
+            ),
         ),
     ),
     row("qs-unknown-version", "KAFKA-15412", "qs-unknown-version"),
