@@ -181,6 +181,19 @@ def test_grants_from_before_a_stall_elect_nobody() -> None:
     assert isinstance(lone.raft_node.state, Follower)
 
 
+@covers("D-40", "D-01")
+def test_grants_from_before_a_stall_count_nothing_after_another_silence() -> None:
+    lone = following(timing=Timing(fetch_timeout_ms=20_000))
+    lone.run(S_MS + JITTER_MS)
+    send = lone.asked(OTHER, m.VoteRequest)
+    assert send is not None
+    lone.now_ms += 2_500
+    grant = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(EPOCH, LEADER), granted=True)
+    lone.answer(send, grant)
+    assert asked(lone.run(S_MS + JITTER_MS + 10)) == [LEADER, OTHER]
+    assert isinstance(lone.raft_node.state, Follower)
+
+
 @covers("D-40")
 def test_no_silence_counts_while_nothing_was_asked_for() -> None:
     lone = following(flushes=False)
