@@ -77,7 +77,9 @@ def test_a_file_that_cannot_be_read_costs_its_own_nodes_verdict_only(
     outcome = kraftctl("log", "verify", "fleet", "-o", "json")
     one, two = outcome.data["logs"]
     assert (one["is_whole"], two["is_whole"]) == (True, False)
-    assert [problem.endswith(f"{path.name}: cannot be read") for problem in two["problems"]] == [True]
+    assert [problem.endswith(f"{path.name}: is a directory, not a file") for problem in two["problems"]] == [
+        True
+    ]
 
 
 def test_a_topics_partition_is_no_metadata_log(kraftctl: Kraftctl, tmp_path: Path) -> None:
