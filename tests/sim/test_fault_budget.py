@@ -14,7 +14,7 @@ from tests.sim.fault_budget import WIPED, Harm, Judgement
 from tests.sim.fault_disks import Backup, FailedRead, RestoredBackup
 from tests.sim.fault_machines import Kill, Pause, Resume
 from tests.sim.fault_meetings import RestoreAndCampaign
-from tests.sim.fault_snapshots import CoveredBadSector
+from tests.sim.fault_snapshots import CoveredBadSector, CoveredSegmentDamage
 from tests.sim.faults import FAULTS, Fault
 from tests.sim.node import SimNode
 from tests.sim.verdict import judge
@@ -62,6 +62,15 @@ NEEDED: dict[type, tuple[type[Fault], ...]] = {
     RestoreAndCampaign: (Backup, Kill),
 }
 """What must have happened before some faults make sense."""
+
+KEPT = (
+    ("segment_bytes", 2_000),
+    ("snapshot_bytes", 2_000),
+    ("snapshot_interval_ms", 0),
+    ("retention_bytes", -1),
+    ("retention_ms", -1),
+)
+"""Snapshots, and segments below them that stay."""
 
 
 def voter(world: World, *, leads: bool) -> SimNode:
@@ -271,7 +280,8 @@ def test_the_pages_tell_how_many_kinds_of_fault_there_are(page: str) -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_every_fault_can_fire_and_is_survived(fault: type) -> None:
     changes = (("voters", 3), ("stale_readers", 2))
-    world = begin(World(11, Options(faults=False, changes=changes)))
+    kept = KEPT if issubclass(fault, CoveredSegmentDamage) else ()
+    world = begin(World(11, Options(faults=False, changes=(*changes, *kept))))
     fired = False
     for number in range(60):
         world.run_for(2 * S)
@@ -287,18 +297,9 @@ def test_every_fault_can_fire_and_is_survived(fault: type) -> None:
     judge(world)
 
 
-SNAPSHOTS = (
-    ("segment_bytes", 2_000),
-    ("snapshot_bytes", 2_000),
-    ("snapshot_interval_ms", 0),
-    ("retention_bytes", -1),
-    ("retention_ms", -1),
-)
-
-
 @pytest.mark.parametrize("is_damaged", [False, True])
 def test_a_snapshot_that_cannot_be_read_is_missed_where_the_log_is_damaged_below_it(is_damaged: bool) -> None:
-    world = world_at_work(20, *SNAPSHOTS)
+    world = world_at_work(20, *KEPT)
     if is_damaged:
         assert world.run_until(lambda: CoveredBadSector().apply(world), 30 * S)
     node = next(node for node in world.nodes.values() if world.snapshots.stand_for_damage(node) == is_damaged)
