@@ -149,6 +149,7 @@ class PreVotesAreOfOneRound(Invariant):
             state = node.state
             if isinstance(state, Prospective | Follower) and effect.request.topics[0].partitions[0].pre_vote:
                 asking = self._rounds.get(node.node_id)
+                # Followers and prospectives count their rounds apart, from 1 on: negative are a follower's.
                 number = state.round if isinstance(state, Prospective) else -state.round
                 if asking is None or asking.number != number:
                     asking = self._rounds[node.node_id] = _Round(number)

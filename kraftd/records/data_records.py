@@ -19,8 +19,7 @@ from kraftd.records.batch_header import HEADER_BYTES
 from kraftd.serde.varint import encode_zigzag, read_uvarint
 
 _RECORDS_MAX: Final = 1_024
-"""With more records, a batch is read one by one: no snapshot of Kafka's has such batches.
-"""
+"""With more records, a batch is read one by one: no snapshot of Kafka's has such batches."""
 _SIZE_MAX: Final = 4_096
 """With a larger value, too."""
 _SHORT_MAX: Final = 0x3F

@@ -170,13 +170,17 @@ class Disk:
         """
         if self.read_file(path) is None:
             return None
+        self.drop_cached(path)
+        return self.read_file(path)
+
+    def drop_cached(self, path: Path) -> None:
+        """Sync a small file and drop it from the page cache, so that the next read is of the disk itself."""
         handle = self.open(path, Access.WRITE)
         try:
             self.sync(handle, path)
             self.drop_cache(handle, path)
         finally:
             self.close(handle)
-        return self.read_file(path)
 
     def size(self, handle: int, path: Path) -> int:
         """Return the size of a file in bytes."""

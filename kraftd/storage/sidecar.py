@@ -143,12 +143,7 @@ def read_sidecar(disk: Disk, path: Path) -> SidecarReading:
 def load_durable_sidecar(disk: Disk, path: Path) -> SidecarReading:
     """Read what is on the disk itself: what a failed sync left in the page cache does not count (D-04)."""
     if disk.fs.exists(path):
-        handle = disk.open(path, Access.WRITE)
-        try:
-            disk.sync(handle, path)
-            disk.drop_cache(handle, path)
-        finally:
-            disk.close(handle)
+        disk.drop_cached(path)
     return read_sidecar(disk, path)
 
 

@@ -79,7 +79,7 @@ SLOTS = (
         "D-04",
         "What a killed process had written over the file and not synced is believed, and a power cut takes it.",
         "crash",
-        ("kraftd.storage.disk:Disk.read_durable", "self.sync(handle, path)", "pass"),
+        ("kraftd.storage.disk:Disk.read_durable", "self.drop_cached(path)", "pass"),
     ),
     mutant(
         "stopped-with-spaces",
