@@ -166,6 +166,18 @@ class SyncRecorder(OsFileSystem):
 
 class TestFlush:
     @pytest.mark.covers("D-03", "LOG-04")
+    def test_unflushed_batches_of_an_epoch_that_was_not_noted_are_cut_and_nothing_before_them(
+        self, tmp_path: Path
+    ) -> None:
+        log = Log.open(Disk(OsFileSystem()), tmp_path).log
+        fill(log, run_of(0, 2, epoch=1))
+        log.flush()
+        fill(log, run_of(2, 2, epoch=2))
+        log.abandon()
+        opened = Log.open(Disk(OsFileSystem()), tmp_path)
+        assert (opened.report.damage, opened.log.end_offset) == ((), 2)
+        opened.log.close()
+
     def test_a_flush_covers_every_dirty_segment_then_the_directory(self, tmp_path: Path) -> None:
         fs = SyncRecorder()
         size = len(batch(0))

@@ -115,6 +115,7 @@ class LogAndList(RuleBasedStateMachine):
         if clean:
             self.log.close()
         else:
+            self.log.save_epochs()  # as each turn that appended ends; before, see test_log.py
             self.log.abandon()
         self.reopen_log()
 
