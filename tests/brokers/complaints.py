@@ -18,10 +18,13 @@ WHILE_ALL_ARE_UP = (
     r"Received UNKNOWN_TOPIC_(OR_PARTITION|ID) from the leader",  # one broker deleted it before the other
     r"ReplicaFetcherThread: .* Error in response for fetch request",  # the other broker closed a connection
 )
+AS_A_LEADER_CHANGES = (
+    r"ReplicaFetcherThread: .* Partition \S+ marked as failed",  # the follower has not read of it yet
+    r"UnifiedLog: .* Non-monotonic update of high watermark",  # the new leader had not heard how far all are
+)
 AFTER_A_FAULT = (
     r"NetworkClient: .* Connection to node \S+ .* could not be established",  # broker or controller is gone
-    r"ReplicaFetcherThread: .* Partition \S+ marked as failed",  # another leader: follows that one
-    r"UnifiedLog: .* Non-monotonic update of high watermark",  # a new leader had not heard how far all are
+    *AS_A_LEADER_CHANGES,
 )
 AFTER_A_LOST_DIRECTORY = (
     r"LogDirFailureChannel: Error while ",
