@@ -37,8 +37,9 @@ what is left is always a prefix. Then the segment is truncated and synced, then 
 any two of these leaves a log that the leader will have truncated again. Nothing is appended before all is
 durable, so old and new batches never stand side by side.
 
-*While the front is cut.* Segments before the new start lose their names, oldest first, each durably before
-the next: what is left is always a chain. All was flushed, and a whole snapshot holds it.
+*While the front is cut.* Segments before the new start lose their names, oldest first, with one sync for all.
+A file system that keeps no order may leave a gap there. All was flushed, and a whole snapshot holds it: the
+opening begins at that (`log_start`).
 
 *While a snapshot takes the log's place.* First the recovery point moves to the snapshot's end, synced. Then
 the segments lose their names, newest first, then the epochs go, then the new segment gets its name. Until

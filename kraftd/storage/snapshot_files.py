@@ -211,9 +211,12 @@ class SnapshotFiles:
 
     def remove(self, snapshot_id: OffsetAndEpoch) -> None:
         """Take a snapshot's name away, durably; the file goes with a later `take_removal`."""
-        self.infos = tuple(info for info in self.infos if info.id != snapshot_id)
-        retire(self._disk, self._directory, (self.path_of(snapshot_id),))
-        self._retired.append(snapshot_id)
+        self._remove((snapshot_id,))
+
+    def _remove(self, snapshot_ids: Sequence[OffsetAndEpoch]) -> None:
+        self.infos = tuple(info for info in self.infos if info.id not in snapshot_ids)
+        retire(self._disk, self._directory, map(self.path_of, snapshot_ids))
+        self._retired += snapshot_ids
 
     def remove_before(self, start: OffsetAndEpoch) -> None:
         """Let go what is of no use to a log that begins at the end of this snapshot (CLN-06): those before
@@ -225,8 +228,8 @@ class SnapshotFiles:
             if snapshot_id.offset < start.offset and is_file:
                 gone.append(snapshot_id)
         self._others = tuple(one for one in self._others if one not in gone)
-        for snapshot_id in gone:
-            self.remove(snapshot_id)
+        if gone:
+            self._remove(gone)
 
     def take_removal(self) -> Removal:
         """Return the files that nobody reads any more: the caller removes them."""

@@ -22,6 +22,30 @@ LOG_FRONT = (
         ),
     ),
     mutant(
+        "cut-syncs-each-segment",
+        "D-22",
+        "A cut waits for the disk for each of a hundred segments, and the leader loses the lead meanwhile.",
+        "tests",
+        (
+            "kraftd.storage.segment_chain:SegmentChain.retire_front",
+            "gone.append(self.segments.pop(0))",
+            "self._retire((self.segments.pop(0),))",
+        ),
+        where=FRONT,
+    ),
+    mutant(
+        "cut-leaves-names-unsynced",
+        "D-22",
+        "The names of segments that were cut off are back after a power failure, and nobody removes them.",
+        "tests",
+        (
+            "kraftd.storage.removal:retire",
+            "disk.sync_directory(directory)",
+            "pass",
+        ),
+        where=FRONT,
+    ),
+    mutant(
         "cut-takes-its-snapshot",
         "D-22",
         "With the front of the log goes the snapshot that holds it.",

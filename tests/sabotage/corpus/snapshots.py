@@ -418,7 +418,7 @@ SNAPSHOTS = (
         "sim",
         (
             "kraftd.storage.snapshot_files:SnapshotFiles.remove_before",
-            "self.remove(snapshot_id)",
+            "self._remove(gone)",
             "pass",
         ),
     ),

@@ -1,5 +1,6 @@
 """Where a log begins: cut at a snapshot, replaced by one, and what is read meanwhile."""
 
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,49 @@ def test_a_cut_takes_whole_segments_only_and_hides_the_rest(tmp_path: Path) -> N
     assert [next(scan(data)).base_offset for data in log.tail(1 << 20)] == [10, 11, 12, 13]
     with pytest.raises(OffsetOutOfRangeError, match="offset 9 is not in the log, which goes from 10 to 14"):
         log.read(9, 1)
+    log.close()
+
+
+class NamesSyncedCounter(OsFileSystem):
+    """Real files; counts how often the names in a directory were synced."""
+
+    count = 0
+
+    def sync_directory(self, path: Path) -> None:
+        self.count += 1
+        super().sync_directory(path)
+
+
+@pytest.mark.covers("CLN-07", "D-22")
+def test_a_cut_waits_for_the_disk_once_for_its_names_and_once_for_its_epochs(tmp_path: Path) -> None:
+    fs = NamesSyncedCounter()
+    log = Log.open(Disk(fs), tmp_path, config=SMALL).log
+    log.append(run_of(0, 90, 1), 0, 90)
+    log.flush()
+    fs.count = 0
+    log.cut_front(OffsetAndEpoch(82, 1))
+    assert segments(tmp_path) == [80, 84, 88]
+    assert fs.count == 2
+    log.close()
+
+
+@pytest.mark.covers("CLN-07", "D-22", "D-23")
+@pytest.mark.parametrize("lost", [each for n in range(4) for each in combinations((0, 4, 8), n)])
+def test_any_names_that_a_crash_left_of_a_cut_cost_nothing(tmp_path: Path, lost: tuple[int, ...]) -> None:
+    log_of(tmp_path, (0, 14, 1)).close()
+    for base_offset in lost:
+        for path in tmp_path.glob(f"{base_offset:020}.*"):
+            path.rename(f"{path}.deleted")
+    snapshots = [OffsetAndEpoch(6, 1), OffsetAndEpoch(13, 1)]
+    opened = Log.open(DISK, tmp_path, recovery_point=OffsetAndEpoch(14, 1), snapshots=snapshots, config=SMALL)
+    log = opened.log
+    assert opened.report.damage == opened.report.torn == ()
+    assert (log.start_offset, log.end_offset) == (0 if not lost else 6 if lost == (0,) else 13, 14)
+    assert offsets_in(log)[-1] == 13
+    log.append(run_of(14, 16, 1), 14, 16)
+    log.flush()
+    log.cut_front(OffsetAndEpoch(15, 1))
+    assert segments(tmp_path) == [12]
     log.close()
 
 
