@@ -335,6 +335,9 @@ class SimBroker:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._has_lost_snapshots(data):
             self._later(FETCH_AGAIN_US, self._fetch)
             return
+        if data.error_code == ErrorCode.UNKNOWN_SERVER_ERROR and self._reads_what_is_damaged(data):
+            self._later(FETCH_AGAIN_US, self._fetch)
+            return
         if data.error_code == ErrorCode.INVALID_REQUEST or data.error_code not in _REFUSALS:
             raise Violation(f"FetchesAreServed: a broker is told error {data.error_code} of the partition")
         self._seek()
@@ -346,6 +349,12 @@ class SimBroker:
         """
         node = self.world.nodes.get(data.current_leader.leader_id)
         return node is not None and node.parts is not None and node.parts.raft_node.log.lacks_snapshot
+
+    def _reads_what_is_damaged(self, data: m.FetchResponsePartitionData) -> bool:
+        """Whether the leader may have found, in reading for this fetch, that its disk has lost what was asked
+        for. By the next fetch it leads no longer, or its log begins at the snapshot that holds it.
+        """
+        return data.current_leader.leader_id in self.world.fault_budget.were_hurt
 
     def _hear_of(self, leader: Any) -> None:
         """A response says who leads, if anybody does."""

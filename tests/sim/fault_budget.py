@@ -26,7 +26,7 @@ import msgspec
 
 from kraftd.audit.invariants import NodeView, Violation
 from kraftd.errors import MalformedError
-from kraftd.records import meta_properties, names
+from kraftd.records import meta_properties, names, quorum_state
 from kraftd.storage.log import Log
 from kraftd.storage.sidecar import SLOT_BYTES, SidecarState, decode_slot
 from kraftd.types import NO_NODE, NodeId, Offset, PeerIdentity, Uuid
@@ -102,6 +102,8 @@ class FaultBudget:
     def __init__(self, world: "World") -> None:
         self._world = world
         self.wounds: dict[NodeId, Wound] = {}
+        self.were_hurt: set[NodeId] = set()
+        """Whose disks have lost bytes at any time, or failed a read of what was promised; healed or not."""
         self.halt_expected = False
         # The name of a random stream decides its numbers: with another name each seed would be another one.
         self.halts_are_allowed = world.derive("atlas").random() < HALTING_PART
@@ -158,6 +160,7 @@ class FaultBudget:
         world.auditor.forget(node.view())
         if not node.is_voter:
             return
+        self.were_hurt.add(node.id)
         if self.judge(node, harm) is Judgement.HALTS:
             self.halt_expected = True
         if harm.identity:
@@ -174,6 +177,12 @@ class FaultBudget:
             self.wounds.pop(node.id, None)
         else:
             self.wounds[node.id] = self._before
+
+    def may_stay_unnoticed(self, node: "SimNode") -> None:
+        """The next start makes good the harm that was just noted, and need not tell of it."""
+        wound = self.wounds.get(node.id)
+        if wound is not None:
+            wound.certain = False
 
     def is_known_to_all(self, node: "SimNode") -> bool:
         """Whether every other voter durably remembers the directory that this one has."""
@@ -320,6 +329,22 @@ def sidecar_of(node: "SimNode") -> SidecarState | None:
     """What the sidecar on a disk says, durably."""
     newest = max(slots_of(node).values(), key=lambda slot: slot[0], default=None)
     return newest[1] if newest is not None else None
+
+
+def holds_torn_election(node: "SimNode") -> bool:
+    """Whether the sidecar on a disk has the whole election of a `quorum-state` that reads as torn (D-41)."""
+    state = sidecar_of(node)
+    local_state = state.local_state if state is not None else None
+    if local_state is None or local_state.election is None:
+        return False
+    if local_state.old_election == local_state.new_election:
+        return False
+    data = node.fs.durable_content(DATA_PATH / names.LOG_DIRECTORY / names.QUORUM_STATE)
+    try:
+        quorum_state.decode(data)
+    except MalformedError:
+        return len(data) == 2 * quorum_state.PLACE_BYTES
+    return False
 
 
 def _remembers(node: "SimNode") -> bool:

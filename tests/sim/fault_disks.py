@@ -17,7 +17,7 @@ from kraftd.storage.segment import head_at
 from kraftd.storage.sidecar import SLOT_BYTES, SidecarState
 from kraftd.types import Offset
 from tests.sim.fault_base import MS, Fault, S, any_of, any_up, down_us, is_allowed, may_go_down, some_of
-from tests.sim.fault_budget import DATA_PATH, WIPED, Harm, sidecar_of, slots_of
+from tests.sim.fault_budget import DATA_PATH, WIPED, Harm, holds_torn_election, sidecar_of, slots_of
 from tests.sim.filesystem import CHANGES, SECTOR_BYTES, SimFileSystem
 
 if TYPE_CHECKING:
@@ -369,31 +369,26 @@ class LogCutShort(LogDamage):
     kind = "truncation"
 
 
-class SmallFileDamage(Fault):
-    """Bytes of a small file change."""
+class ElectionBitRot(Fault):
+    """The election file is damaged."""
 
-    path: ClassVar[Path]
+    name = "damaged election file"
     mean_s = 30
 
     def apply(self, world: "World") -> bool:
         node = any_of(world, lambda node: node.is_voter)
         harm = Harm(noticed=True)
-        if node is None or not node.fs.exists(self.path) or not is_allowed(world, node, harm):
+        if node is None or not node.fs.exists(ELECTION) or not is_allowed(world, node, harm):
             return False
         world.fault_budget.note(node, harm)
-        size_bytes = len(node.fs.durable_content(self.path))
+        size_bytes = len(node.fs.durable_content(ELECTION))
         if not size_bytes:
             return False
         kind = ("bit_flip", "zeroed_sector", "truncation")[int(world.random.random() * 3)]
-        node.fs.damage(self.path, kind, int(world.random.random() * size_bytes), world.random)
+        node.fs.damage(ELECTION, kind, int(world.random.random() * size_bytes), world.random)
+        if holds_torn_election(node):
+            world.fault_budget.may_stay_unnoticed(node)
         return True
-
-
-class ElectionBitRot(SmallFileDamage):
-    """The election file is damaged."""
-
-    name = "damaged election file"
-    path = ELECTION
 
 
 class EpochFileDamage(Fault):

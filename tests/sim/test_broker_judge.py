@@ -6,16 +6,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from kraftd.audit.invariant import Violation
+from kraftd.errors import ErrorCode
 from kraftd.metadata.parts.topics.builder import TopicsBuilder
 from kraftd.protocol import messages as m
 from kraftd.protocol.codec import Buffer
 from kraftd.protocol.kafka_codec import KAFKA, KafkaCodec
+from kraftd.raft.rpc import LeaderAndEpoch, fetch_response
 from kraftd.types import NO_NODE
 from tests.firing import fires
 from tests.sim.admin_clients import AdminClient, Known
 from tests.sim.broker_process import SimBroker
 from tests.sim.broker_story import SESSION_US, Story
 from tests.sim.fault_base import S
+from tests.sim.fault_budget import Harm
 
 
 @pytest.fixture
@@ -114,6 +118,16 @@ def test_a_response_that_is_not_the_one_that_is_due_is_seen(
     monkeypatch.setattr(KafkaCodec, "encode_response", lambda _, *response: wrong(*response))
     with fires("ResponsesComeInOrder", rf"of m\d+ got {seen}"):
         story.run(5 * S)
+
+
+def test_only_a_disk_that_was_hurt_explains_an_unknown_error_of_a_fetch(story: Story) -> None:
+    leader, broker = story.leader, story.brokers[0]
+    told_by = LeaderAndEpoch(leader_id=leader.id, epoch=story.world.leaders[-1][0])
+    response = fetch_response(ErrorCode.UNKNOWN_SERVER_ERROR, told_by)
+    with pytest.raises(Violation, match="FetchesAreServed: a broker is told error -1 of the partition"):
+        broker._fetched(response)
+    story.world.fault_budget.note(leader, Harm(noticed=True))
+    broker._fetched(response)
 
 
 def _creation(name: str) -> m.CreateTopicsRequest:

@@ -10,11 +10,12 @@ from kraftd.audit.linearizability import Operation
 from kraftd.raft.rejoin import Rejoin
 from kraftd.types import Election, Epoch, Offset
 from tests.firing import fires
-from tests.sim.fault_budget import WIPED, Harm, Judgement
-from tests.sim.fault_disks import Backup, FailedRead, RestoredBackup
+from tests.sim.fault_budget import WIPED, Harm, Judgement, holds_torn_election
+from tests.sim.fault_disks import ELECTION, Backup, FailedRead, RestoredBackup
 from tests.sim.fault_machines import Kill, Pause, Resume
 from tests.sim.fault_meetings import RestoreAndCampaign
 from tests.sim.fault_snapshots import CoveredBadSector, CoveredSegmentDamage
+from tests.sim.fault_strangers import resign
 from tests.sim.faults import FAULTS, Fault
 from tests.sim.node import SimNode
 from tests.sim.verdict import judge
@@ -181,6 +182,24 @@ def test_a_member_that_believes_a_damaged_disk_is_found_out() -> None:
     node.start()
     with fires("DamageIsNoticed"):
         world.run_for(3 * S)
+
+
+def test_an_election_file_that_the_sidecar_makes_good_need_not_be_noticed() -> None:
+    world = world_at_work()
+    node, leader = voter(world, leads=False), voter(world, leads=True)
+    assert not holds_torn_election(node)
+    resign(world, leader)
+    before = node.view().durable_election
+    assert world.run_until(lambda: node.view().durable_election != before, 5 * S)
+    node.cut_power()
+    node.fs.damage(ELECTION, "zeroed_sector", 0, world.random)
+    assert holds_torn_election(node)
+    world.fault_budget.note(node, NOTICED)
+    world.fault_budget.may_stay_unnoticed(node)
+    node.start()
+    world.run_for(3 * S)
+    assert node.view().durable_election.epoch > before.epoch
+    assert node.id not in world.fault_budget.wounds
 
 
 def test_who_counts_again_and_lacks_what_was_committed_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

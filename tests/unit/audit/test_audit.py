@@ -352,6 +352,14 @@ CASES: dict[str, tuple[str, list[Step]]] = {
         ],
     ),
     "durable bytes that a crash takes": ("DurableStays", [state(), state(durable_end_offset=4)]),
+    "durable bytes that a download takes which is not whole": (
+        "DurableStays",
+        [
+            state(),
+            effect(1, fx.WriteSnapshot(OffsetAndEpoch(4, 2), 0, b"123", 4)),
+            state(log=[], durable_end_offset=4, state=None),
+        ],
+    ),
     "machines that differ": ("StateMachinesAgree", [applied(1, 5, 1), applied(2, 5, 2)]),
     "a machine that applies what is not committed": ("StateMachinesAgree", [applied(1, 6, 1)]),
     "an outcome that is told twice": (
@@ -646,6 +654,17 @@ def test_an_epoch_that_ended_before_its_first_record_may_be_claimed_where_it_beg
 def test_a_process_may_start_with_a_commit_that_its_last_one_decided_and_did_not_carry_out() -> None:
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     for step in (lead(), decided(1, fx.Commit(5)), state(state=None), decided(1, fx.Commit(5))):
+        step(auditor, nodes)
+
+
+def test_a_start_may_put_what_was_downloaded_in_the_place_of_another_log() -> None:
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    for step in (
+        state(),
+        effect(1, fx.WriteSnapshot(OffsetAndEpoch(4, 2), 3, b"4", 4)),
+        state(state=None),
+        state(log=[], durable_end_offset=4, state=None),
+    ):
         step(auditor, nodes)
 
 
