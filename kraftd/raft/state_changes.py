@@ -57,7 +57,9 @@ class StateChanges:
             deadline_ms = state.deadline_ms
         raft.transition_to(Unattached(epoch, deadline_ms, leader_id, voted), why)
         self._end_leadership()
-        raft.notify_leader_change(leader_id)
+        # Node 4 led epoch 4 before it was restarted, does not count since its log is damaged, and finds more
+        # damage. It knows itself as the leader of the epoch, and leads it no more.
+        raft.notify_leader_change(leader_id if leader_id != raft.me.id else NO_NODE)
 
     def become_follower(
         self,

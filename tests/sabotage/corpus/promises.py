@@ -71,6 +71,18 @@ PROMISES = (
         ("kraftd.raft.accumulator:PendingAppends.add", "self.check_at_ms = earliest", "pass"),
     ),
     mutant(
+        "unattached-tells-itself",
+        "LSN-11",
+        "Who led the epoch before it was restarted, and does not count since, is told that it leads.",
+        "tests",
+        (
+            "kraftd.raft.state_changes:StateChanges.become_unattached",
+            "leader_id if leader_id != raft.me.id else NO_NODE",
+            "leader_id",
+        ),
+        where=("tests/unit/raft/test_behaviours_starting.py",),
+    ),
+    mutant(
         "decided-in-another-epoch",
         "D-13",
         "What was decided in an older epoch is appended by the leader of a newer one.",

@@ -7,6 +7,7 @@ import pytest
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
+from kraftd.raft import events as ev
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Resigned, Unattached
 from kraftd.raft.rejoin import StateHealth
@@ -103,6 +104,15 @@ def test_a_candidate_that_restarts_asks_again_in_the_same_epoch(stored: ReplicaK
     assert requests_to(lone.started, m.VoteRequest) == [2, 3]
     assert lone.stored is not None
     assert lone.stored.epoch == 5
+
+
+@covers("LSN-11", "D-06")
+def test_who_led_and_does_not_count_since_is_never_told_that_it_leads() -> None:
+    health = StateHealth(amnesia=("a batch",))
+    lone = Lone(election=Election(5, ME, key_of(ME)), epochs=(1, 4), health=health)
+    lone.feed(ev.LogDamaged(lone.raft_node.log.generation, "another batch"))
+    assert isinstance(lone.raft_node.state, Unattached)
+    assert {told.leader_id for told in every(lone.effects, fx.LeaderChanged)} == {NO_NODE}
 
 
 @covers("QS-06", "D-06")
