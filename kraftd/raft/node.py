@@ -30,7 +30,7 @@ from kraftd.raft import events as e
 from kraftd.raft import rpc, status
 from kraftd.raft.announcements import Announcements
 from kraftd.raft.claims import Claims
-from kraftd.raft.effects import Effect, LearnEndpoint, RememberStateHealth
+from kraftd.raft.effects import Effect, LearnEndpoint
 from kraftd.raft.elections import Elections
 from kraftd.raft.epoch_states import (
     Candidate,
@@ -60,7 +60,7 @@ from kraftd.raft.retention import LeasedSnapshots
 from kraftd.raft.snapshot_serving import SnapshotServing
 from kraftd.raft.snapshots import Snapshots
 from kraftd.raft.state import RaftState
-from kraftd.raft.state_changes import StateChanges, election_to_rely_on, initial_state
+from kraftd.raft.state_changes import StateChanges, election_to_rely_on, initial_state, settle_health
 from kraftd.raft.timing import STALL_MS, RandomSource, Timing
 from kraftd.raft.voters import VoterSet
 from kraftd.types import (
@@ -68,7 +68,6 @@ from kraftd.types import (
     Election,
     Endpoint,
     Epoch,
-    HealthKind,
     NodeId,
     Now,
     Offset,
@@ -155,17 +154,11 @@ class RaftNode:
         for node_id, endpoint in raft.learned.items():
             raft.out.append(LearnEndpoint(node_id, endpoint))
         stored = election_to_rely_on(raft, self._stored)
-        health = raft.rejoin.health
-        if not health.is_whole:
-            if health.amnesia:
-                raft.out.append(RememberStateHealth(HealthKind.AMNESIA, health.amnesia))
-            raft.alarm("not_whole", raft.rejoin.text)
-        elif health.uninitialized:
-            raft.out.append(RememberStateHealth(HealthKind.UNINITIALIZED))
+        settle_health(raft, stored)
         # First, so that the node knows how far behind it is: others may be fitter to lead (D-23).
         raft.commit(self._committed_before)
         raft.update_state(initial_state(raft, stored, now))
-        if health.uninitialized or raft.epoch > self._stored.epoch:
+        if raft.rejoin.health.uninitialized or raft.epoch > self._stored.epoch:
             raft.persist_anyway()
         if isinstance(raft.state, Follower | Unattached):
             raft.notify_leader_change(status.known_leader(raft))

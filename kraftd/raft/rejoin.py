@@ -28,7 +28,9 @@ class StateHealth(msgspec.Struct, frozen=True):
     amnesia: tuple[str, ...] = ()
     """Why votes or acknowledgements of this node may have been forgotten."""
     uninitialized: bool = False
-    """Neither records nor an election file: a new node or a wiped one, which look alike here."""
+    """Neither records nor promises, as far as was noted: a new node or a wiped one, which look alike here. A
+    process that was killed may not have noted what it promised last: a start looks (`settle_health`).
+    """
 
     @property
     def is_whole(self) -> bool:

@@ -3,8 +3,8 @@
 Every part makes transitions through here, so that the same change is made the same way everywhere. What
 leads to it is decided by the parts; whether it is allowed is the table's (`kraftd.raft.epoch_states`), which
 `RaftState.transition_to` asks. That one is called from here only.
-`election_to_rely_on` and `initial_state` say what the last process left behind, and in which state a node
-begins.
+`election_to_rely_on`, `settle_health` and `initial_state` say what the last process left behind, whether a
+node counts with it, and in which state it begins.
 
 Follows: VOTE-29, QS-01 to QS-12, the election timers of Kafka's states; D-07, D-08, D-13.
 Differs: a stored vote for itself does not stop a node that is no voter any more (Q-14). A node that may not
@@ -13,7 +13,14 @@ vote waits or follows, whatever it was (D-06). The only voter does not stay resi
 
 from kraftd.errors import ErrorCode
 from kraftd.raft import snapshot_rpc
-from kraftd.raft.effects import AppendDone, AssignEpoch, ElectionEnded, ReadDone, ResignDone
+from kraftd.raft.effects import (
+    AppendDone,
+    AssignEpoch,
+    ElectionEnded,
+    ReadDone,
+    RememberStateHealth,
+    ResignDone,
+)
 from kraftd.raft.epoch_states import (
     Ballot,
     Candidate,
@@ -29,7 +36,7 @@ from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.state import RaftState
 from kraftd.raft.timing import BEHIND_DELAY_MS
-from kraftd.types import NEVER_MS, NO_NODE, Election, Epoch, NodeId, Now, ReplicaKey
+from kraftd.types import NEVER_MS, NO_NODE, Election, Epoch, HealthKind, NodeId, Now, ReplicaKey
 
 
 class StateChanges:
@@ -262,6 +269,22 @@ def election_to_rely_on(raft: RaftState, stored: Election) -> Election:
     if raft.quorum.is_voter:
         raft.rejoin.record_amnesia(f"{text}: a vote may be forgotten")
     return Election(raft.log.last_epoch)
+
+
+def settle_health(raft: RaftState, stored: Election) -> None:
+    """Tell whether this node counts at this start, by what was found of its disk and what it holds (D-06)."""
+    health = raft.rejoin.health
+    if not health.is_whole:
+        if health.amnesia:
+            raft.out.append(RememberStateHealth(HealthKind.AMNESIA, health.amnesia))
+        raft.alarm("not_whole", raft.rejoin.text)
+    elif stored.voted is not None or raft.log.end_offset > 0:
+        # Node 1 is new and votes for itself; it is killed when its vote is durable, and the sidecar is not
+        # yet. It asks again, leads epoch 1 and writes. If it still called itself new, it would refuse node 3,
+        # whose log has a record more, for having records, while node 2 is away: nobody could lead.
+        raft.mark_initialized()
+    elif health.uninitialized:
+        raft.out.append(RememberStateHealth(HealthKind.UNINITIALIZED))
 
 
 def initial_state(raft: RaftState, stored: Election, now: Now) -> EpochState:

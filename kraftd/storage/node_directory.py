@@ -79,7 +79,7 @@ class NodeDirectory:
         self.amnesia: tuple[str, ...] = ()
         """Why promises of this node may be forgotten; empty if they are not (D-06)."""
         self.uninitialized = False
-        """Whether there are neither records nor promises: a new node, or a wiped one."""
+        """Whether neither records nor promises were noted: a new node, or a wiped one."""
         self.warnings: tuple[str, ...] = ()
         """What an operator should see, although this node counts."""
         self.start_id: Uuid = b""
@@ -183,7 +183,8 @@ class NodeDirectory:
         self.election = election
         self.amnesia = tuple(dict.fromkeys(reasons))
         # Node 3 is wiped and formatted again: it has no records and no election file, like a new node.
-        # It stays uninitialized, also over a restart, until it has given a vote or has flushed records.
+        # It stays uninitialized, also over a restart, until it has given a vote or has flushed records: which
+        # the core notes, and looks for at a start.
         empty = finding.checksum < 0 and self.log.end_offset == 0 and not self.report.damage
         was_uninitialized = remembered.health == HealthKind.UNINITIALIZED and not finding.written_elsewhere
         self.uninitialized = not reasons and (empty or was_uninitialized)

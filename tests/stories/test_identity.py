@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from kraftd.errors import ErrorCode
+from kraftd.raft import effects as fx
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Prospective
 from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, RequestReceived
@@ -14,8 +15,8 @@ from kraftd.raft.rejoin import Rejoin, StateHealth
 from kraftd.raft.rpc import VoteParams
 from kraftd.raft.voters import Quorum
 from kraftd.records.batch import encode_batch
-from kraftd.types import FORGET_PEERS, NO_NODE, Election, OffsetAndEpoch, PeerIdentity, ReplicaKey
-from tests.stories.cluster import CLUSTER_ID, Cluster, voter_set
+from kraftd.types import FORGET_PEERS, NO_NODE, Election, HealthKind, OffsetAndEpoch, PeerIdentity, ReplicaKey
+from tests.stories.cluster import CLUSTER_ID, Cluster, Node, voter_set
 
 
 def written() -> Cluster:
@@ -159,6 +160,47 @@ def test_a_blank_voter_stays_blank_across_restarts_until_it_has_promised_somethi
     cluster.start(2)
     cluster.run_until(cluster.has_leader)
     cluster.run(50)
+    assert cluster.nodes[1].disk.health == "whole"
+
+
+@pytest.mark.covers("D-06")
+def test_who_is_killed_in_its_first_candidacy_leads_after_it_and_is_blank_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its vote for itself is durable, and the sidecar still says that it never promised anything. Taken for
+    blank, it would judge no log with records: not even one that holds more than its own.
+    """
+    cluster = Cluster(start=False)
+    carry_out_one = cluster.carry_out_one
+
+    def killed(node: Node, effect: fx.Effect) -> None:
+        if node.id == 1 and effect == fx.RememberStateHealth(HealthKind.WHOLE):
+            cluster.crash(1)
+        else:
+            carry_out_one(node, effect)
+
+    monkeypatch.setattr(cluster, "carry_out_one", killed)
+    for n in (1, 2, 3):
+        cluster.start(n)
+    cluster.run_until(lambda: not cluster.nodes[1].is_up)
+    assert cluster.nodes[1].disk.health == "blank"
+    assert cluster.nodes[1].disk.election == Election(
+        1, NO_NODE, ReplicaKey(1, cluster.nodes[1].disk.directory_id)
+    )
+    monkeypatch.undo()
+    cluster.start(1)
+    assert cluster.elect() == 1
+    cluster.append(1, b"committed")
+    cluster.run(100)
+
+    # Node 3 is sent one record more than node 1 gets to its disk, and node 2 is gone.
+    cluster.crash(2)
+    cluster.hold_flushes(1)
+    cluster.append(1, b"only on 3")
+    cluster.run(100)
+    cluster.restart(1)
+    cluster.holding_flushes.clear()
+    assert cluster.elect() == 3
     assert cluster.nodes[1].disk.health == "whole"
 
 

@@ -268,6 +268,33 @@ PROMISES = (
         where=("tests/stories/test_identity.py::test_a_blank_voter_judges_no_log_with_records",),
     ),
     mutant(
+        "killed-candidate-stays-blank",
+        "D-06",
+        "A voter that was killed between its first vote and the note that it is new no more calls itself new for good.",
+        "tests",
+        (
+            "kraftd.raft.state_changes:settle_health",
+            "elif stored.voted is not None or raft.log.end_offset > 0:",
+            "elif raft.log.end_offset > 0:",
+        ),
+        where=(
+            "tests/stories/test_identity.py::test_who_is_killed_in_its_first_candidacy_leads_after_it_and_is_blank_no_more",
+            "tests/unit/raft/test_behaviours_starting.py",
+        ),
+    ),
+    mutant(
+        "killed-follower-stays-blank",
+        "D-06",
+        "A voter that was killed between its first flush and the note that it is new no more calls itself new again.",
+        "tests",
+        (
+            "kraftd.raft.state_changes:settle_health",
+            "elif stored.voted is not None or raft.log.end_offset > 0:",
+            "elif stored.voted is not None:",
+        ),
+        where=("tests/unit/raft/test_behaviours_starting.py",),
+    ),
+    mutant(
         "backup-is-not-noticed",
         "D-06",
         "A directory that was restored from a backup is taken for the one that it was copied from.",

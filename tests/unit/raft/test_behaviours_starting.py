@@ -1,6 +1,7 @@
 """Where a node begins, what it promised before, and what moves leave alone (QS)."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from kraftd.raft.epoch_states import Candidate, Follower, Leader, Resigned, Unat
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import BEHIND_DELAY_MS
-from kraftd.types import NEVER_MS, NO_NODE, Election, OffsetAndEpoch, ReplicaKey
+from kraftd.types import NEVER_MS, NO_NODE, Election, HealthKind, OffsetAndEpoch, ReplicaKey
 from tests.conformance import covers
 from tests.stories.cluster import SeededRandom
 from tests.unit.raft.lone import ME, Lone, every, key_of, requests_to
@@ -129,6 +130,53 @@ def test_a_candidate_that_is_not_whole_at_its_next_start_asks_for_no_vote(health
     lone.run(20_000)
     assert requests_to(lone.effects, m.VoteRequest) == []
     assert (lone.epoch, lone.raft_node.is_leader) == (5, False)
+
+
+@covers("D-06")
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param({"election": Election(1, NO_NODE, key_of(ME))}, id="a candidacy"),
+        pytest.param({"election": Election(1, NO_NODE, ReplicaKey(ME))}, id="a candidacy as Kafka writes it"),
+        pytest.param({"election": Election(1, 2, key_of(3))}, id="a vote, and who won without it"),
+        pytest.param({"election": Election(1, 2), "epochs": (1,)}, id="records"),
+        pytest.param({"election": Election(1, 2), "start_offset": 4}, id="a snapshot alone"),
+        pytest.param(
+            {"election": Election(1, 2), "epochs": (1,), "voters": (2, 3, 4)}, id="an observer's records"
+        ),
+    ],
+)
+def test_who_promised_something_and_crashed_before_it_said_so_is_new_no_more(kept: dict[str, Any]) -> None:
+    """Killed after its vote or its flush was durable, and before the sidecar was."""
+    lone = Lone(health=StateHealth(uninitialized=True), **kept)
+    assert every(lone.started, fx.RememberStateHealth) == [fx.RememberStateHealth(HealthKind.WHOLE)]
+    assert lone.raft_node._raft.rejoin.can_confirm_leader
+    if not isinstance(lone.raft_node.state, Candidate) and "voters" not in kept:
+        assert lone.ask_vote(2, candidate=3, position=OffsetAndEpoch(9, 1)).vote_granted
+
+
+@covers("D-06", "QS-01")
+@pytest.mark.parametrize("stored", [Election(), Election(3), Election(3, 2)])
+def test_who_only_knows_of_an_epoch_is_still_new_at_its_next_start(stored: Election) -> None:
+    lone = Lone(health=StateHealth(uninitialized=True), election=stored)
+    assert every(lone.started, fx.RememberStateHealth) == [fx.RememberStateHealth(HealthKind.UNINITIALIZED)]
+    assert not lone.ask_vote(4, candidate=3, position=OffsetAndEpoch(9, 1)).vote_granted
+
+
+@covers("D-06")
+@pytest.mark.parametrize(
+    ("election", "epochs"),
+    [(Election(1, NO_NODE, key_of(ME)), (1,)), (Election(1, NO_NODE, key_of(ME)), (2,))],
+)
+@pytest.mark.parametrize("forgot", ["amnesia", "damage"])
+def test_who_forgot_is_not_made_whole_by_what_it_still_holds(
+    election: Election, epochs: tuple[int, ...], forgot: str
+) -> None:
+    health = StateHealth(**{forgot: ("lost",)}, uninitialized=forgot == "damage")
+    lone = Lone(health=health, election=election, epochs=epochs)
+    assert fx.RememberStateHealth(HealthKind.WHOLE) not in every(lone.started, fx.RememberStateHealth)
+    assert not lone.raft_node.is_whole
+    assert not lone.ask_vote(4, candidate=3, position=OffsetAndEpoch(9, 2)).vote_granted
 
 
 @covers("QS-07", "EQE-08")
