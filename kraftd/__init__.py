@@ -144,7 +144,8 @@ D-25 to D-34 are kept for changes of the voters, and repair.
           heard that often, from its loop. A whole voter that heard nothing for S asks for pre-votes, and
           stays a follower; S is 450 ms or three times the longest gap lately seen, whichever is more, never
           above the fetch timeout, twice as long for ten minutes after a suspected leader was alive. Only
-          who heard nothing for S grants; the leader refuses. A stalled loop listens first (D-01).
+          who heard nothing for S grants; the leader refuses. A grant speaks of when it was given: it counts
+          for 450 ms from when it was asked for. A stalled loop listens first (D-01).
     D-41  No vote, candidacy or leadership is told before the sidecar holds it and then `quorum-state`, which
           is overwritten in place, both synced. Torn, it reads as no election or as the new one, for Kafka
           too: no start of either program misses what was told. Opening takes the newer of the two and

@@ -7,7 +7,8 @@ the leader it does not, or two followers could tell each other for ever that the
 
 A follower that has heard nothing of its leader for long enough to suspect it asks for pre-votes, too, and
 stays a follower meanwhile (`suspicion`, D-40): whatever it hears of the leader ends that, and only a majority
-that has not heard the leader either makes it a candidate.
+that had not heard the leader either makes it a candidate. A grant says so of the moment when it was given, so
+it counts for 450 ms from when it was asked for; then all are asked anew.
 
 A vote is a promise, durable before it is answered. A response counts only for the kind, epoch and round that
 it was asked in.
@@ -42,6 +43,7 @@ from kraftd.raft.timing import (
     BEHIND_DELAY_MS,
     LISTEN_AGAIN_MS,
     PRE_VOTE_ROUNDS_MAX,
+    SUSPECT_MS,
     ask_again_ms,
     loss_delay_ms,
     reach_again_ms,
@@ -164,12 +166,15 @@ class Elections:
         if ballot is None:
             if now.mono_ms >= suspicion.ask_at_ms:
                 self._begin_suspicion(state, now)
+        elif ballot.result is BallotResult.LOST or now.mono_ms - state.started_at_ms >= SUSPECT_MS:
+            # Leader 3 stood still for half a second, and node 2 granted node 1 a pre-vote meanwhile. Node 2
+            # has heard node 3 ever since. Its grant was on its way for a second, and what node 3 tells node 1
+            # still is: by that grant node 1 would depose a leader that works.
+            suspicion.on_silent(now.mono_ms, now.mono_ms + suspect_again_ms(raft.random_source))
+            raft.update_state(replace(state, ballot=None))
         elif ballot.result is BallotResult.WON:
             suspicion.on_campaign(state.leader_id, state.epoch + 1, now.mono_ms)
             self.changes.become_prospective_elected(state, ballot, now, "a majority does not hear the leader")
-        elif ballot.result is BallotResult.LOST:
-            suspicion.on_silent(now.mono_ms, now.mono_ms + suspect_again_ms(raft.random_source))
-            raft.update_state(replace(state, ballot=None))
         else:
             self._ask(ballot, RequestKind.PRE_VOTE, now, round_=state.round)
 
@@ -228,7 +233,8 @@ class Elections:
                     return suspicion.look_at_ms
                 due_ms = suspicion.ask_at_ms
                 if state.ballot is not None:
-                    due_ms = raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
+                    ready_ms = raft.requests.next_ready_ms(state.ballot.outstanding, RequestKind.PRE_VOTE)
+                    due_ms = min(ready_ms, state.started_at_ms + SUSPECT_MS)
                 return min(due_ms, suspicion.silent_at_ms + LISTEN_AGAIN_MS)
             case Candidate() as state:
                 if state.retry_at_ms != NEVER_MS:

@@ -3,7 +3,8 @@
 A leader answers a parked fetch of a voter after 150 ms, from its loop (`Timing.beat_ms`): so a follower that
 waits hears of it at least that often, unless the process stands still, the machine is gone or the network
 fails. After S without a word the leader is *suspected*. That deposes nobody: the follower asks the others for
-pre-votes, follows on, and grants the pre-votes of others (`elections`); whoever hears the leader refuses.
+pre-votes, follows on, and grants the pre-votes of others (`elections`); whoever hears the leader refuses. Who
+grants has not heard it until then, and may hear it a moment later: a grant counts for `SUSPECT_MS` only.
 
 S is 450 ms, or three times the longest gap of this leader in the last half to whole minute, so that a leader
 or a network that is slow in the ordinary is given its time. A suspicion that was wrong doubles S for ten

@@ -25,7 +25,9 @@ BEAT_MS = 150
 """How long a leader parks a voter's fetch at most: so it is heard at least that often (D-40)."""
 
 SUSPECT_MS = 450
-"""The shortest silence that makes a leader suspect (D-40)."""
+"""The shortest silence that makes a leader suspect, and for how long those are believed who did not hear it
+either (D-40).
+"""
 
 SUSPECT_AFTER_GAPS = 3
 """How many of its longest gaps, lately, a leader may be silent for before it is suspected (D-40)."""

@@ -30,6 +30,30 @@ SUSPECTING = (
         ),
     ),
     mutant(
+        "stale-grants-elect",
+        "D-40",
+        "A grant that was on its way for a second deposes a leader that was heard meanwhile by who gave it.",
+        "sim",
+        (f"{_ELECTIONS}.poll_suspicion", " or now.mono_ms - state.started_at_ms >= SUSPECT_MS", ""),
+        (
+            f"{_ELECTIONS}.wake_at_ms",
+            "due_ms = min(ready_ms, state.started_at_ms + SUSPECT_MS)",
+            "due_ms = ready_ms",
+        ),
+    ),
+    mutant(
+        "stale-rounds-are-awaited",
+        "D-40",
+        "A round of pre-votes that is too old to count goes on until something else wakes the node.",
+        "tests",
+        (
+            f"{_ELECTIONS}.wake_at_ms",
+            "due_ms = min(ready_ms, state.started_at_ms + SUSPECT_MS)",
+            "due_ms = ready_ms",
+        ),
+        where=(_TESTS,),
+    ),
+    mutant(
         "suspects-within-a-gap",
         "D-40",
         "A leader is suspected after 450 ms, although it was silent for as long before, and was alive.",

@@ -414,6 +414,18 @@ CASES: dict[str, tuple[str, list[Step]]] = {
             effect(1, cast(2, pre_vote=True)),
         ],
     ),
+    "a leader that is deposed by a grant of too long ago": (
+        "HeardLeadersAreNotSuspected",
+        [
+            effect(3, cast(1, pre_vote=True)),
+            *suspects(1, 1, 550),
+            *suspects(2, 1, 990),
+            pre_vote_granted(1),
+            polled(1_000),
+            effect(1, fx.StateChanged("follower", "prospective", 3, "")),
+            effect(1, CAMPAIGNS),
+        ],
+    ),
     "a caller who is never told": (
         "EveryCallHasAnOutcome",
         [event(1, ev.ReadRequested(7, 100)), polled(100), polled(101)],
@@ -637,8 +649,26 @@ def test_a_suspicion_of_a_silent_leader_is_left_alone() -> None:
         effect(1, cast(2, pre_vote=True)),
         effect(3, cast(1, pre_vote=True)),
         *suspects(1, 1, 550),
-        pre_vote_granted(1),
+        *suspects(2, 2, 1_200),
+        pre_vote_granted(2),
+        polled(1_649),
         effect(1, fx.StateChanged("follower", "prospective", 3, "")),
+        effect(1, CAMPAIGNS),
+    ]
+    for step in steps:
+        step(auditor, nodes)
+
+
+def test_who_lost_its_leader_may_count_what_comes_late_though_it_had_suspected_it() -> None:
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    steps = [
+        effect(3, cast(1, pre_vote=True)),
+        *suspects(1, 1, 550),
+        polled(2_000),
+        effect(1, fx.StateChanged("follower", "prospective", 3, "")),
+        *pre_vote(2, 1),
+        pre_vote_granted(2),
+        polled(2_900),
         effect(1, CAMPAIGNS),
     ]
     for step in steps:

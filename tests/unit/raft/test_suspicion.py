@@ -23,6 +23,7 @@ JITTER_MS = 50
 """What `FixedRandom(0.5)` draws of 0 to 100."""
 AGAIN_MS = 125
 """And of 100 to 150."""
+GRANT = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(EPOCH, LEADER), granted=True)
 
 
 def following(**options: object) -> Lone:
@@ -141,11 +142,78 @@ def test_what_is_heard_ends_the_suspicion_and_late_grants_count_nothing() -> Non
         assert late is not None
         lone.run(20)
         hear(lone)
-        grant = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(EPOCH, LEADER), granted=True)
-        lone.answer(late, grant)
+        lone.answer(late, GRANT)
         assert isinstance(lone.raft_node.state, Follower)
         assert lone.raft_node.state.ballot is None
         assert warned(lone) == ["leader_suspected", "suspicion_wrong"]
+
+
+@covers("D-40")
+@pytest.mark.parametrize(("after_ms", "becomes"), [(S_MS - 1, Candidate), (S_MS, Follower)])
+def test_a_grant_counts_no_longer_than_a_silence_that_makes_suspect(after_ms: int, becomes: type) -> None:
+    """It was on its way for so long that its voter may have heard the leader several times since."""
+    lone = suspicious()
+    send = lone.asked(OTHER, m.VoteRequest)
+    assert send is not None
+    lone.run(after_ms)
+    effects = lone.answer(send, GRANT)
+    assert isinstance(lone.raft_node.state, becomes)
+    assert bool(every(effects, fx.StateChanged)) is (becomes is Candidate)
+
+
+@covers("D-40")
+def test_a_turn_that_is_late_itself_counts_no_grant_of_too_long_ago() -> None:
+    """Nothing has ended the round when the grant comes, and by its number it would count."""
+    lone = suspicious()
+    send = lone.asked(OTHER, m.VoteRequest)
+    assert send is not None
+    lone.run(S_MS - 1)
+    lone.now_ms += 150
+    lone.answer(send, GRANT)
+    assert isinstance(lone.raft_node.state, Follower)
+
+
+@covers("D-40")
+def test_a_round_that_is_too_old_is_put_again_and_its_grants_count_nothing_in_the_next() -> None:
+    lone = suspicious()
+    late = lone.asked(OTHER, m.VoteRequest)
+    assert late is not None
+    assert asked(lone.run(S_MS + AGAIN_MS - 1)) == []
+    assert asked(lone.run(1)) == [LEADER, OTHER]
+    assert warned(lone) == ["leader_suspected"], "told once a silence"
+    lone.answer(late, GRANT)
+    assert isinstance(lone.raft_node.state, Follower)
+    lone.vote_response(OTHER, granted=True)
+    assert isinstance(lone.raft_node.state, Candidate)
+
+
+@covers("D-40")
+def test_a_leader_that_refuses_late_was_alive_all_the_same() -> None:
+    lone = suspicious()
+    lone.run(S_MS + 1)
+    lone.vote_response(LEADER, granted=False, leader_and_epoch=LeaderAndEpoch(EPOCH, LEADER))
+    assert warned(lone) == ["leader_suspected", "suspicion_wrong"]
+
+
+@covers("D-40", "D-08")
+def test_where_every_grant_is_late_the_fetch_timeout_goes_on_as_ever() -> None:
+    lone = suspicious()
+    for _ in range(2):
+        late = lone.asked(OTHER, m.VoteRequest)
+        assert late is not None
+        lone.run(S_MS + 10)
+        lone.answer(late, GRANT)
+        assert isinstance(lone.raft_node.state, Follower)
+        assert asked(lone.run(AGAIN_MS - 10)) == [LEADER, OTHER]
+    lone.run(2_000 - S_MS - JITTER_MS - 2 * (S_MS + AGAIN_MS) + JITTER_MS - 1)
+    assert isinstance(lone.raft_node.state, Follower)
+    lone.run(1)
+    assert isinstance(lone.raft_node.state, Prospective)
+    late = lone.asked(OTHER, m.VoteRequest)
+    assert late is not None
+    lone.run(S_MS + 10)
+    lone.answer(late, GRANT)
+    assert isinstance(lone.raft_node.state, Candidate), "who lost its leader counts what comes"
 
 
 @covers("D-40")
@@ -173,8 +241,7 @@ def test_grants_from_before_a_stall_elect_nobody() -> None:
     send = lone.asked(OTHER, m.VoteRequest)
     assert send is not None
     lone.now_ms += 1_800
-    grant = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(EPOCH, LEADER), granted=True)
-    lone.answer(send, grant)
+    lone.answer(send, GRANT)
     assert isinstance(lone.raft_node.state, Follower)
     lone.fetch_response()
     lone.run(5)
@@ -188,8 +255,7 @@ def test_grants_from_before_a_stall_count_nothing_after_another_silence() -> Non
     send = lone.asked(OTHER, m.VoteRequest)
     assert send is not None
     lone.now_ms += 2_500
-    grant = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(EPOCH, LEADER), granted=True)
-    lone.answer(send, grant)
+    lone.answer(send, GRANT)
     assert asked(lone.run(S_MS + JITTER_MS + 10)) == [LEADER, OTHER]
     assert isinstance(lone.raft_node.state, Follower)
 
