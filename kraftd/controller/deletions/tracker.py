@@ -251,7 +251,9 @@ class DeletionTracker:
             if of_broker is not None and of_broker.pop(entry.key, None) is not None and not of_broker:
                 del waiting[removed.broker_id]
         for partition in removed.partitions if removed.reason is RemovalReason.REASSIGNED else ():
-            self._moved.pop((removed.topic_id, partition, removed.broker_id), None)
+            key = removed.topic_id, partition, removed.broker_id
+            if self._moved.get(key) is entry:  # and not a newer one: the replica came back, and left again
+                del self._moved[key]
 
     def _drop_oldest(self) -> None:
         while self._replica_count > REPLICAS_MAX and len(self._entries) > 1:

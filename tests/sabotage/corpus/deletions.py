@@ -143,6 +143,12 @@ DELETIONS = (
         (f"{_TRACKER}._assigned_again", "self._move(entry, ReplicaState.OFFLINE, now_ms)", "pass"),
     ),
     of_deletions(
+        "dropped-with-the-oldest",
+        "An old entry that is dropped takes along that a newer one of the same replica may come back.",
+        _TESTS,
+        (f"{_TRACKER}._end_waiting", "if self._moved.get(key) is entry:", "if key in self._moved:"),
+    ),
+    of_deletions(
         "change-before-forgotten",
         "Two changes of a partition in one batch are both compared with what was before the batch.",
         _TESTS,

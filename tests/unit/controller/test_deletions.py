@@ -299,6 +299,21 @@ def test_a_replica_that_is_moved_away_is_followed_and_may_come_back() -> None:
     assert world.refused == []
 
 
+def test_what_is_dropped_does_not_take_along_what_waits_of_the_same_replica(monkeypatch) -> None:
+    """It left, and was deleted; it came back, and left again, and may come back once more."""
+    world = World(partition(0, (1, 2)), TopicRecord("u", U), *(partition(n, (2,), U) for n in range(2)))
+    world.hear(1, world.apply(moved((2,))))
+    world.apply(moved((2, 1)))
+    world.apply(moved((2,)))
+    monkeypatch.setattr(tracker, "REPLICAS_MAX", 3)
+    world.apply(RemoveTopicRecord(U))
+    assert (world.entry(1).state, world.tracker.dropped_count) == (STARTED, 1)
+    world.apply(moved((2, 1)))
+    assert world.entry(1).state is OFFLINE
+    world.hear(1, world.end)
+    assert (world.entry(1).state, world.refused) == (OFFLINE, [])
+
+
 def test_a_move_that_no_table_allows_is_counted_and_told_and_not_made() -> None:
     world = World(partition(0, (1,)))
     offset = world.apply(RemoveTopicRecord(T))
