@@ -7,6 +7,9 @@ everywhere in Kafka, unknown texts null. A key once published stays.
 Tables are plain text without colour or frames, so that `grep`, `awk` and a pager see what the eye sees.
 A terminal gets lines that are wider than it broken between words, what follows indented; whatever is no
 terminal gets each line as one (`terminal_columns` decides, and nothing else).
+
+Texts may come from anybody, who is not to move the cursor of whoever reads a table, nor to add lines to it:
+`emit` writes control characters of tables as escapes. JSON and YAML hold every text as it is.
 """
 
 import shutil
@@ -15,7 +18,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
-from typing import TextIO, TypeAlias, TypeVar
+from typing import Any, TextIO, TypeAlias, TypeVar
 
 import msgspec
 
@@ -62,7 +65,7 @@ def emit(data: T, output: Format, table: Callable[[T], str], *, done: str = "", 
     """
     match output:
         case Format.TABLE:
-            text = _folded(table(data))
+            text = _folded(table(_with_texts(data, on_one_line)))
         case Format.JSON:
             text = to_json(data)
         case Format.YAML:
@@ -114,7 +117,13 @@ def wrapped(line: str, indent: str, width: int) -> str:
 
 def _folded(text: str) -> str:
     room = terminal_columns(sys.stdout)
-    return "\n".join(wrapped(line, " " * (_indent(line) + _INDENT), room) for line in text.split("\n"))
+    lines = map(_harmless, text.split("\n"))
+    return "\n".join(wrapped(line, " " * (_indent(line) + _INDENT), room) for line in lines)
+
+
+def _harmless(line: str) -> str:
+    """A line of a table that is made of more than the data: all but its tabs."""
+    return "\t".join(map(on_one_line, line.split("\t")))
 
 
 def _indent(line: str) -> int:
@@ -135,18 +144,27 @@ def _encoded(data: Data) -> bytes:
     try:
         return msgspec.json.encode(data)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_in_utf8(data))
+        return msgspec.json.encode(_with_texts(data, _in_utf8))
 
 
-def _in_utf8(data: Data) -> Data:
-    """The same with texts that JSON can hold: names of files need not be UTF-8."""
+def _in_utf8(text: str) -> str:
+    """A text that JSON can hold: names of files need not be UTF-8."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _with_texts(data: Any, change: Callable[[str], str]) -> Any:
+    """The same data, each text in it and each key changed."""
     match data:
         case str():
-            return data.encode(errors="backslashreplace").decode()
+            return change(data)
+        case int() | float() | None:
+            return data
+        case list():
+            return [_with_texts(value, change) for value in data]
+        case tuple():  # may be a key of what a table looks up
+            return tuple(_with_texts(value, change) for value in data)
         case Mapping():
-            return {key: _in_utf8(value) for key, value in data.items()}
-        case Sequence():
-            return [_in_utf8(value) for value in data]
+            return {change(key): _with_texts(value, change) for key, value in data.items()}
         case _:
             return data
 

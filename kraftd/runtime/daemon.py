@@ -5,6 +5,9 @@ of a start: identity and log are already durable; the server listens; then the r
 the connections to the peers. The order of a stop: the raft node hands over, the last responses are written,
 connections close, the running flush ends, the directory is closed.
 
+Signals are the matter of a thread of their own: while a disk hangs, the loop may be waiting for it, and would
+not hear that it shall stop at once.
+
 Nothing here decides anything about the quorum. What goes wrong here ends the process (D-17); see `main`.
 """
 
@@ -18,6 +21,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -46,6 +50,9 @@ from kraftd.types import Endpoint, uuid_text
 FILES_COUNTED_EVERY_S = 1.0
 """How often the connections that are allowed follow the files that the log holds open."""
 
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""What tells a node to stop: the first in order, the second at once."""
+
 _GC_THRESHOLDS = (20_000, 20, 20)
 """Requests in flight are thousands of young objects that are not garbage: collect less often."""
 
@@ -56,6 +63,8 @@ async def serve(config: Config, directory: NodeDirectory, logger: Logger) -> Non
     Raises:
         ConfigError: An address cannot be bound.
     """
+    # Threads inherit this: only the one that waits for these signals gets them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     async with asyncio.TaskGroup() as tasks:
         daemon = Daemon(config, directory, logger, tasks)
         import_codecs(daemon.kafka_api_keys)
@@ -181,7 +190,6 @@ class Daemon:
     async def run(self) -> None:
         """Wait for a signal, then for the raft node to hand over, or for the deadline."""
         await self._stop_asked.wait()
-        self._logger.info("stopping")
         driver = self._server.driver
         deadline_ms = driver.now().mono_ms + self._config.shutdown_timeout_ms
         driver.deliver(ShutdownRequested(deadline_ms))
@@ -211,14 +219,16 @@ class Daemon:
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal, number)
+        threading.Thread(target=self._await_signals, args=(loop,), name="signals", daemon=True).start()
 
-    def _on_signal(self, number: signal.Signals) -> None:
-        if not self._stop_asked.is_set():
-            self._stop_asked.set()
-            return
-        # The second signal stops at once. What was acknowledged is durable; nothing else was promised.
+    def _await_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In its thread: the first signal stops in order, the second at once, whatever the loop waits for."""
+        signal.sigwait(_STOP_SIGNALS)
+        self._logger.info("stopping")
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends anyway
+            loop.call_soon_threadsafe(self._stop_asked.set)
+        number = signal.Signals(signal.sigwait(_STOP_SIGNALS))
+        # What was acknowledged is durable; nothing else was promised.
         self._logger.warning("stopped_at_once", signal=number.name)
         sys.stderr.flush()
         os._exit(128 + number)

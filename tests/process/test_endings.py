@@ -32,6 +32,7 @@ from kraftd.records import names
 from tests.principals import encode_principal
 
 BOMB = Path(__file__).parent / "bomb.py"
+HANGING_DISK = Path(__file__).parent / "hanging_disk.py"
 NAME = "ssl.cipher.suites"
 SEGMENT = f"{names.LOG_DIRECTORY}/{0:020}.log"
 Start = Callable[..., Cluster]
@@ -155,6 +156,19 @@ def test_the_first_signal_hands_over_and_the_second_stops_at_once(start: Start) 
     leader.signal(signal.SIGTERM)
     assert leader.wait_exit(5.0) == 128 + signal.SIGTERM
     assert leader.wait_for("stopped_at_once")
+
+
+@pytest.mark.parametrize("place", ["flush", "close", "barrier"])
+def test_the_second_signal_stops_at_once_while_the_disk_hangs(start: Start, place: str) -> None:
+    cluster = start(1, command=(sys.executable, str(HANGING_DISK), place))
+    node = cluster[1]
+    node.wait_for("disk_hangs" if place == "barrier" else "started")
+    node.signal(signal.SIGTERM)
+    node.wait_for("stopping")
+    node.wait_for("disk_hangs")
+    node.signal(signal.SIGTERM)
+    assert node.wait_exit(5.0) == 128 + signal.SIGTERM
+    assert node.wait_for("stopped_at_once")["signal"] == "SIGTERM"
 
 
 def test_a_clean_stop_leaves_a_directory_that_opens_without_a_warning(start: Start) -> None:

@@ -87,12 +87,10 @@ class DeletionJudge:
                 self._world.fail(node.id, Violation(text))
 
     def _expect_told(self, node: "SimNode", entry: Entry) -> None:
-        """Of what is called gone for good nothing is set aside. Who has not heard all cannot know that a
-        broker was still starting.
-        """
+        """Of what is called gone for good nothing is set aside."""
         removed = entry.removed
         broker = self._brokers.get(removed.broker_id)
-        if broker is None or entry.is_set_aside or not (entry.is_heard or broker.epoch > removed.offset):
+        if broker is None or entry.is_set_aside:
             return
         found = {each: broker.disk.strays.get((removed.topic_id, each), -1) for each in removed.partitions}
         strays = [each for each, read_to in found.items() if read_to > removed.offset]

@@ -2,7 +2,8 @@
 
 Every node folds the committed records that it applies into its tracker, so that a new active controller has
 it already. What brokers report, only the active controller hears: a new one takes what it has not heard of
-for started, or, where the broker is down, for ineligible, until the broker's next heartbeat. A snapshot tells
+for started, or, where the broker is down, for ineligible, until the broker's next heartbeat; and whoever was
+fenced behind a deletion, and is ready when it is first heard of, may have been starting. A snapshot tells
 of no deletion: behind one the tracker begins anew, and says where.
 
 An entry is what one record took away from one broker: all of it has one state. A broker renames the log of a
@@ -68,6 +69,8 @@ class Entry(msgspec.Struct):
     """When it came into its state."""
     is_heard: bool
     """Whether this node was the active controller all the time, and heard all that its broker reported."""
+    was_down: bool = False
+    """Whether its broker was fenced, or not registered, behind the record: it may have been starting."""
     may_be_unread: bool = False
     """Whether its broker went down before it is known to have read the record."""
     is_read_at_start: bool = False
@@ -113,7 +116,7 @@ class DeletionTracker:
         self._starting: dict[NodeId, int] = {}
         """The epoch of each broker that is starting, as this leader heard."""
         self._epochs: dict[NodeId, int] = {}
-        """Of each broker that was heard of."""
+        """Of each broker that was heard of, and was not starting."""
         self._is_active = False
 
     def __len__(self) -> int:
@@ -136,7 +139,7 @@ class DeletionTracker:
             found = found_in(batch.records, batch.base_offset, before[TOPICS], REPLICAS_MAX)
             for each in found.moves:
                 if isinstance(each, Removed):
-                    self._add(each, now_ms)
+                    self._add(each, now_ms, was_down=not _is_up(after, each.broker_id))
                 else:
                     self._assigned_again(each, now_ms)
             self.dropped_count += found.left_out
@@ -150,14 +153,17 @@ class DeletionTracker:
     ) -> None:
         """Take in how far a registered broker says that it has read the log. One that is starting, and does
         not want to be unfenced yet, has not looked at its logs: what is deleted when it does, it sets aside.
+        So may one that was not heard of before it was ready, except what was deleted while it was unfenced.
         """
         if is_starting:
             self._starting[broker_id] = broker_epoch
             return
         waiting, moves = self._waiting.get(broker_id), MOVES_MAX
-        if self._starting.pop(broker_id, None) == broker_epoch and waiting:
+        was_starting = self._starting.pop(broker_id, None) == broker_epoch
+        if waiting and (was_starting or self._epochs.get(broker_id) != broker_epoch):
             for entry in waiting.values():
-                entry.is_read_at_start = True
+                is_read_now = entry.was_down and entry.removed.offset <= reported
+                entry.is_read_at_start = entry.is_read_at_start or was_starting or is_read_now
         while waiting and moves > 0:
             moves -= 1
             entry = next(iter(waiting.values()))
@@ -202,10 +208,11 @@ class DeletionTracker:
 
     # -- inside
 
-    def _add(self, removed: Removed, now_ms: int) -> None:
+    def _add(self, removed: Removed, now_ms: int, *, was_down: bool) -> None:
         # It goes through Offline, whatever it was: all others may become that.
         offline, passed_ms = ReplicaState.OFFLINE, self._passed_ms
-        entry = Entry(removed, offline, now_ms, passed_ms, now_ms, is_heard=self._is_active)
+        is_heard = self._is_active
+        entry = Entry(removed, offline, now_ms, passed_ms, now_ms, is_heard=is_heard, was_down=was_down)
         self._entries[entry.key] = entry
         self._replica_count += len(removed.partitions)
         self._move(entry, ReplicaState.DELETION_STARTED, now_ms)
@@ -222,11 +229,8 @@ class DeletionTracker:
 
     def _look_at_brokers(self, image: MetadataImage, now_ms: int) -> None:
         """Move what waits for brokers that went down or came back."""
-        brokers = image[BROKERS]
         for broker_id, waiting in self._waiting.items():
-            broker = brokers.get(broker_id)
-            is_up = broker is not None and not broker.fenced
-            state = removed_state(0, -1, is_up=is_up)
+            state = removed_state(0, -1, is_up=_is_up(image, broker_id))
             oldest, newest = next(iter(waiting.values())), next(reversed(waiting.values()))
             if oldest.state is state and newest.state is state:
                 continue  # as all between: what was there before has one state, and what is new another
@@ -251,7 +255,9 @@ class DeletionTracker:
             if of_broker is not None and of_broker.pop(entry.key, None) is not None and not of_broker:
                 del waiting[removed.broker_id]
         for partition in removed.partitions if removed.reason is RemovalReason.REASSIGNED else ():
-            self._moved.pop((removed.topic_id, partition, removed.broker_id), None)
+            key = removed.topic_id, partition, removed.broker_id
+            if self._moved.get(key) is entry:  # and not a newer one: the replica came back, and left again
+                del self._moved[key]
 
     def _drop_oldest(self) -> None:
         while self._replica_count > REPLICAS_MAX and len(self._entries) > 1:
@@ -260,6 +266,11 @@ class DeletionTracker:
             self._end_waiting(entry)
             self._replica_count -= len(entry.removed.partitions)
             self.dropped_count += len(entry.removed.partitions)
+
+
+def _is_up(image: MetadataImage, broker_id: NodeId) -> bool:
+    broker = image[BROKERS].get(broker_id)
+    return broker is not None and not broker.fenced
 
 
 def move_fields(entry: Entry, state: ReplicaState) -> dict[str, object]:

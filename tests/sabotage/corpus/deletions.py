@@ -49,6 +49,32 @@ DELETIONS = (
         (f"{_TRACKER}.heard", "is_anew or entry.is_read_at_start", "is_anew"),
     ),
     of_deletions(
+        "unheard-start-and-removed",
+        "What a broker read while it started, of which only another leader heard, is said to be removed.",
+        _TESTS,
+        (f"{_TRACKER}.heard", "entry.was_down and entry.removed.offset <= reported", "False"),
+    ),
+    of_deletions(
+        "every-leader-finds-strays",
+        "What a broker deletes that was up all the time may be in -stray, as each new leader says.",
+        _TESTS,
+        (
+            f"{_TRACKER}.heard",
+            "entry.was_down and entry.removed.offset <= reported",
+            "entry.removed.offset <= reported",
+        ),
+    ),
+    of_deletions(
+        "read-late-and-stray",
+        "What a broker reads that is ready may be in -stray, since it was fenced when that was deleted.",
+        _TESTS,
+        (
+            f"{_TRACKER}.heard",
+            "entry.was_down and entry.removed.offset <= reported",
+            "entry.was_down",
+        ),
+    ),
+    of_deletions(
         "clocks-of-all-leaders-are-one",
         "What the clocks of two leaders differ by is taken for time that a broker stayed up.",
         _TESTS,
@@ -121,9 +147,9 @@ DELETIONS = (
         "A deletion goes on at a broker that is down.",
         _TESTS,
         (
-            f"{_TRACKER}._look_at_brokers",
-            "is_up = broker is not None and not broker.fenced",
-            "is_up = broker is not None",
+            "kraftd.controller.deletions.tracker:_is_up",
+            "broker is not None and not broker.fenced",
+            "broker is not None",
         ),
     ),
     of_deletions(
@@ -141,6 +167,12 @@ DELETIONS = (
         "A replica that is assigned again is still told as being deleted.",
         _TESTS,
         (f"{_TRACKER}._assigned_again", "self._move(entry, ReplicaState.OFFLINE, now_ms)", "pass"),
+    ),
+    of_deletions(
+        "dropped-with-the-oldest",
+        "An old entry that is dropped takes along that a newer one of the same replica may come back.",
+        _TESTS,
+        (f"{_TRACKER}._end_waiting", "if self._moved.get(key) is entry:", "if key in self._moved:"),
     ),
     of_deletions(
         "change-before-forgotten",

@@ -16,6 +16,20 @@ PROCESSES = (
         where=("tests/process/test_endings.py::test_an_unexpected_exception_ends_the_process[timer]",),
     ),
     mutant(
+        "the-second-signal-waits",
+        "D-17",
+        "The second signal ends the process once the loop comes to it, which waits for a disk that hangs.",
+        "process",
+        (
+            "kraftd.runtime.daemon:Daemon._await_signals",
+            "os._exit(128 + number)",
+            "loop.call_soon_threadsafe(os._exit, 128 + number)",
+        ),
+        where=(
+            "tests/process/test_endings.py::test_the_second_signal_stops_at_once_while_the_disk_hangs[flush]",
+        ),
+    ),
+    mutant(
         "foreign-node",
         "KAFKA-10817",
         "A node of another cluster is let in by the handshake.",

@@ -72,6 +72,13 @@ def test_a_row_says_what_became_of_each_partition(kraftctl: Kraftctl, kafka: Kaf
     assert kafka.asked(m.ElectLeadersRequest)[1].election_type == UNCLEAN
 
 
+def test_what_a_controller_says_stays_on_its_line(kraftctl: Kraftctl, kafka: KafkaQuorum) -> None:
+    said = "no room\x1b]0;title\x07\x1b[2J\n0 elected"
+    kafka.on(2, m.ElectLeadersRequest, lambda _: told((NOT_NEEDED[0], said)))
+    outcome = elect(kraftctl, kafka, "--preferred", "--all")
+    assert outcome.out.splitlines()[-1] == f"ELECTION_NOT_NEEDED (84): {repr(said)[1:-1]}"
+
+
 def test_partitions_are_named_as_everywhere(kraftctl: Kraftctl, kafka: KafkaQuorum) -> None:
     kafka.on(2, m.ElectLeadersRequest, lambda _: told((0, None)))
     assert elect(kraftctl, kafka, "--unclean", "my-orders-3", "b-0", "my-orders-1", "b-0").code == 0

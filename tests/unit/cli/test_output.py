@@ -80,5 +80,28 @@ def test_no_cell_or_label_breaks_its_line_or_moves_the_cursor() -> None:
     assert labels([("Why", "a\u2028b\r")], 5) == r"Why: a\u2028b\r"
 
 
+@pytest.mark.parametrize(
+    "text", ["\x1b]0;title\x07 ", "\x1b[2J", "all is well\nNode 9", "\r", "\t", "\x9b31m", "\u2028"]
+)
+def test_no_text_in_the_data_breaks_a_line_of_a_table_or_moves_the_cursor(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the table makes of it: other nodes have said it."""
+    data = {"why": text, "nodes": [{"told": (f"a {text}",)}], text: 1}
+    emit(
+        data,
+        Format.TABLE,
+        lambda shown: f"1\t({shown['why']})\n{shown['nodes'][0]['told'][0]}\n{[*shown][2]}",
+    )
+    safe = repr(text)[1:-1]
+    assert capsys.readouterr().out == f"1\t({safe})\na {safe}\n{safe}\n"
+    emit(data, Format.TABLE, lambda _: f"not of the data: {text}!\ta column".replace("\n", " "))
+    (line,) = capsys.readouterr().out.splitlines()
+    assert not any(ord(each) in (*range(9), *range(10, 32), *range(127, 160), 0x2028) for each in line)
+    assert line.endswith("!\ta column")
+    emit(data, Format.JSON, lambda _: "")
+    assert json.loads(capsys.readouterr().out)["why"] == text
+
+
 def test_json_holds_what_is_no_utf_8_in_a_form_that_it_can() -> None:
     assert to_json_line({"path": ["a\udcff", 1, None]}) == r'{"path":["a\\udcff",1,null]}'

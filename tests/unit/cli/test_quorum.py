@@ -17,6 +17,9 @@ from kraftd.types import FORGET_PEERS, NO_NODE, REPORTED_BY_OTHERS
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
 from tests.unit.cli.scripted import ScriptedBroker, ScriptedQuorum
 
+FOREIGN = "no room\x1b]0;title\x07\x1b[2J\nNode 9 is well"
+"""What would set a terminal's title, clear it, and add a line."""
+
 
 def status(kraftctl: Kraftctl, quorum: ScriptedQuorum, *more: str) -> Outcome:
     return kraftctl("--bootstrap-controller", quorum.bootstrap, "status", *more)
@@ -78,6 +81,15 @@ def test_it_is_said_once_how_authorizers_can_be_got_around(
     for node_id in (1, 2, 3):
         quorum.change(node_id, why_forgeable="a forged Envelope passes")
     assert status(kraftctl, quorum).out.endswith("\n\nBeware of 1,2,3 (a forged Envelope passes)\n")
+
+
+def test_what_a_node_says_stays_on_its_line(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.change(1, why_no_snapshot=FOREIGN)
+    quorum.change(2, why_forgeable=FOREIGN)
+    safe = repr(FOREIGN)[1:-1]
+    outcome = status(kraftctl, quorum)
+    assert outcome.out.endswith(f"\n\nNo snapshot on 1 ({safe})\nBeware of 2 ({safe})\n")
+    assert status(kraftctl, quorum, "-o", "json").data["nodes"][0]["why_no_snapshot"] == FOREIGN
 
 
 @pytest.mark.usefixtures("terminal")

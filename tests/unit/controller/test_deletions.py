@@ -282,6 +282,62 @@ def test_who_starts_is_one_process_as_one_leader_heard(forgets) -> None:
     assert (world.told, world.entry(1).is_set_aside) == ({("t", 0, 1): SUCCESSFUL}, False)
 
 
+@pytest.mark.parametrize("changes", ["before the deletion", "behind it"])
+def test_who_was_fenced_behind_a_deletion_may_have_been_starting_if_only_another_leader_heard(
+    changes,
+) -> None:
+    """It reads the deletion before it looks at its logs, and is ready at its first heartbeat to this node."""
+    world = World(partition(0, (1,)), leads=changes == "before the deletion")
+    world.apply(RegisterBrokerRecord(broker_id=1, broker_epoch=100, fenced=True))
+    offset = world.apply(RemoveTopicRecord(T))
+    world.tracker.leads(is_self=True)
+    world.apply(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=100, fenced=-1))
+    world.hear(1, offset, epoch=100)
+    assert (world.told, world.entry(1).is_set_aside) == ({("t", 0, 1): SUCCESSFUL}, True)
+    world.now_ms += 10 * DELETE_DELAY_MS
+    world.hear(1, offset, epoch=100)
+    assert (world.told, world.refused) == ({("t", 0, 1): SUCCESSFUL}, [])
+
+
+def test_all_that_was_read_at_an_unheard_start_may_be_set_aside_however_many_heartbeats_it_takes(
+    monkeypatch,
+) -> None:
+    monkeypatch.setattr(tracker, "MOVES_MAX", 1)
+    world = World(partition(0, (1,)), TopicRecord("u", U), partition(0, (1,), U), leads=False)
+    world.apply(RegisterBrokerRecord(broker_id=1, broker_epoch=100, fenced=True))
+    world.apply(RemoveTopicRecord(T), RemoveTopicRecord(U))
+    world.tracker.leads(is_self=True)
+    for _ in range(2):
+        world.hear(1, world.end, epoch=100)
+    assert [each.is_set_aside for each in world.tracker.entries()] == [True, True]
+
+
+def test_who_was_up_behind_a_deletion_has_not_set_it_aside_whoever_leads() -> None:
+    """The same process was through with its start, though it was fenced later."""
+    world = World(partition(0, (1,)), leads=False)
+    offset = world.apply(RemoveTopicRecord(T))
+    world.apply(fencing(1))
+    world.tracker.leads(is_self=True)
+    world.hear(1, offset)
+    assert (world.told, world.entry(1).is_set_aside) == ({("t", 0, 1): SUCCESSFUL}, False)
+
+
+@pytest.mark.parametrize("hears", ["in its first term", "what it has not read"])
+def test_who_was_fenced_and_not_starting_has_not_set_anything_aside(hears) -> None:
+    """It stood still: this leader knows that it was ready before it read the deletion."""
+    world = World(partition(0, (1,)))
+    if hears == "in its first term":
+        world.hear(1, world.end - 1)
+        world.tracker.leads(is_self=False)
+    world.apply(fencing(1))
+    offset = world.apply(RemoveTopicRecord(T))
+    world.tracker.leads(is_self=True)
+    if hears == "what it has not read":
+        world.hear(1, offset - 1)
+    world.hear(1, offset)
+    assert (world.told, world.entry(1).is_set_aside) == ({("t", 0, 1): SUCCESSFUL}, False)
+
+
 def test_a_replica_that_is_moved_away_is_followed_and_may_come_back() -> None:
     world = World(partition(0, (1, 2)))
     world.apply(moved((2, 3)))
@@ -297,6 +353,21 @@ def test_a_replica_that_is_moved_away_is_followed_and_may_come_back() -> None:
         STARTED,
     ]
     assert world.refused == []
+
+
+def test_what_is_dropped_does_not_take_along_what_waits_of_the_same_replica(monkeypatch) -> None:
+    """It left, and was deleted; it came back, and left again, and may come back once more."""
+    world = World(partition(0, (1, 2)), TopicRecord("u", U), *(partition(n, (2,), U) for n in range(2)))
+    world.hear(1, world.apply(moved((2,))))
+    world.apply(moved((2, 1)))
+    world.apply(moved((2,)))
+    monkeypatch.setattr(tracker, "REPLICAS_MAX", 3)
+    world.apply(RemoveTopicRecord(U))
+    assert (world.entry(1).state, world.tracker.dropped_count) == (STARTED, 1)
+    world.apply(moved((2, 1)))
+    assert world.entry(1).state is OFFLINE
+    world.hear(1, world.end)
+    assert (world.entry(1).state, world.refused) == (OFFLINE, [])
 
 
 def test_a_move_that_no_table_allows_is_counted_and_told_and_not_made() -> None:
