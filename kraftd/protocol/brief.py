@@ -18,7 +18,7 @@ def has_control_characters(text: str) -> bool:
 
 def on_one_line(text: str) -> str:
     """Return a text with line breaks and other control characters written as escapes, safe for a terminal."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    return text if text.isprintable() else _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def brief(text: str, bytes_max: int) -> str:

@@ -249,13 +249,21 @@ class FailedRead(FailingCall):
 
 def _reads_safely(world: "World", node: "SimNode", path: Path) -> bool:
     """Whether a promise may look forgotten on this disk: a start believes what it reads."""
-    # A log that begins above 0 is nothing without its snapshot, and neither is a damaged segment below one.
+    # A log that begins above 0 is nothing without its snapshot, and neither is a damaged segment below one, or a
+    # log whose place a snapshot was about to take: its flushed offset is the snapshot's already.
     is_needed = path.suffix == ".checkpoint" and (
-        node.start_offset > 0 or world.snapshots.stand_for_damage(node)
+        node.start_offset > 0 or world.snapshots.stand_for_damage(node) or _is_being_replaced(node)
     )
     if path not in (ELECTION, SIDECAR) and path.suffix != ".log" and not is_needed:
         return True
     return _is_doubtful(world, node)
+
+
+def _is_being_replaced(node: "SimNode") -> bool:
+    """Whether a process ended between the two parts of an installation: the sidecar's, and the log's."""
+    state = sidecar_of(node)
+    recovery_point = state.recovery_point if state is not None else None
+    return recovery_point is not None and recovery_point.offset > node.view().durable_end_offset
 
 
 def _is_doubtful(world: "World", node: "SimNode") -> bool:

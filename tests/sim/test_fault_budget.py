@@ -325,3 +325,15 @@ def test_a_snapshot_that_cannot_be_read_is_missed_where_the_log_is_damaged_below
     newest = max(path for path in node.fs.paths() if path.suffix == ".checkpoint")
     assert FailedRead().concerns(world, node, newest)
     assert (node.id in world.fault_budget.wounds) == is_damaged
+
+
+def test_a_snapshot_that_cannot_be_read_is_missed_where_it_was_to_take_the_place_of_the_log() -> None:
+    world = world_at_work(20, *KEPT)
+    node = voter(world, leads=False)
+    newest = max(path for path in node.fs.paths() if path.suffix == ".checkpoint")
+    node.crash()
+    assert FailedRead().concerns(world, node, newest)
+    assert node.id not in world.fault_budget.wounds
+    node.view().durable_end_offset = 1  # the sidecar says more: the process ended within an installation
+    assert FailedRead().concerns(world, node, newest)
+    assert node.id in world.fault_budget.wounds
