@@ -10,19 +10,19 @@ at that moment. Brokers that are fenced are listed too: no broker of Kafka's tel
 exits with 5 if there are any: nobody could lead them without it, or too few would be in sync for acks=all.
 
 `pending` counts the committed records behind the offset that a broker reported last, which the active
-controller hears from it: so what the broker does not know yet. It takes the right to read the log, as
-`watch` does.
+controller hears from it: so what the broker did not know at its last heartbeat. It takes the right to read
+the log, as `watch` does.
 
 Schema of `list` and `describe`: a list of broker_id, state (active, fenced, shutting down), broker_epoch,
     incarnation_id, rack (text or null), listeners (NAME://HOST:PORT), log_dirs, cordoned_log_dirs (ids),
     last_contact_ms (since its last heartbeat), session_timeout_ms, metadata_offset (the last it has),
-    metadata_lag (records that it has not read; all -1 unknown), leaders, in_sync, replicas (numbers of
-    partitions).
-Schema of `pending`: broker_id, state, metadata_offset (the last record that it has read), begin_offset and
-    counted_to_offset (of what was counted), end_offset (of the log), is_complete (false if the log does not
-    reach back, or --limit was reached), records (an object of numbers by kind), topics (a list of topic (null
-    where nobody knows the name of a deleted one), topic_id, change (created, changed, deleted), partitions
-    (how many)).
+    metadata_lag (what is committed now behind that, as Kafka counts a lag; all -1 unknown), leaders, in_sync,
+    replicas (numbers of partitions).
+Schema of `pending`: broker_id, state, last_contact_ms, metadata_offset (the last record that it had read as
+    of its last heartbeat), begin_offset and counted_to_offset (of what was counted), end_offset (of the log),
+    is_complete (false if the log does not reach back, or --limit was reached), records (an object of numbers
+    by kind), topics (a list of topic (null where nobody knows the name of a deleted one), topic_id, change
+    (created, changed, deleted), partitions (how many)).
 Schema of `can-stop`: broker_id, state (as in `list`), can_stop (bool), without_leader, under_min_isr (lists
     of partitions, as in `kraftctl partitions list`).
 """
@@ -137,7 +137,7 @@ def pending_command(
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Show what a broker has not read yet of the metadata log."""
+    """Show what a broker had not read of the metadata log at its last heartbeat."""
     nodes = bootstrap_of(context, bootstrap)
     (broker,) = registered_brokers(nodes, [broker_id], timeout_ms)
     reported = broker["metadata_offset"]
@@ -149,6 +149,7 @@ def pending_command(
     data = {
         "broker_id": broker_id,
         "state": broker["state"],
+        "last_contact_ms": broker["last_contact_ms"],
         "metadata_offset": reported,
         **pending_since(nodes, reported, limit, timeout_ms),
     }
@@ -161,8 +162,11 @@ def pending_table(data: Mapping[str, Any]) -> str:
     if not count:
         return f"{broker} has read all of the log, up to offset {data['metadata_offset']}."
     least = "" if data["is_complete"] else "at least "
-    waiting = f"{least}{count} records wait for it, from {data['begin_offset']} on"
-    head = f"{broker} has read the log up to offset {data['metadata_offset']}; {waiting}."
+    behind = f"{least}{count} {'record is' if count == 1 else 'records are'} behind that"
+    ago = _ago(data["last_contact_ms"])
+    heard = "as of its last heartbeat" if ago == "-" else f"as of its heartbeat {ago} ago"
+    head = f"{broker} had read the log up to offset {data['metadata_offset']} {heard}; {behind}, from "
+    head += f"{data['begin_offset']} on."
     tables = [head, columns(("Kind", "Records"), data["records"].items())]
     cells = [
         (row["change"], row["partitions"], row["topic"] or f"({row['topic_id']})") for row in data["topics"]

@@ -8,6 +8,8 @@ repeated: somebody else may have changed the same config since. The command ends
 runs is listed once, what is changed meanwhile is listed as it was before or after, and a set of changes made
 together may be seen in part. The same holds for a `get` of more than one response holds.
 
+A `get` of a name that Kafka does not define, and that is not set, shows the others and ends with 4.
+
 Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, value (text; null if there is
     none, or it is secret), source (Kafka's name of where the value comes from; null if there is none),
     sensitive (bool: a password, or of a name that Kafka does not define, which may be one).
@@ -50,7 +52,7 @@ from kraftd.metadata.config_schema import (
     broker_key,
     broker_names,
 )
-from kraftd.metadata.redaction import is_secret_config, redacted_config_value
+from kraftd.metadata.redaction import REDACTED, is_secret_config, redacted_config_value
 from kraftd.protocol.brief import has_control_characters
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
@@ -79,6 +81,9 @@ SOURCES = {
     5: "DEFAULT_CONFIG",
 }
 """Kafka's names of its numbers, widest last."""
+
+DEFAULT = SOURCES[5]
+"""Nobody sets it; of a password the default is that there is none."""
 
 _MADE = "the change was made, and is committed"
 
@@ -173,11 +178,14 @@ def get_configs(
     """Get configs by name, as of now."""
     check_line(names, "a config's name")
     found = describe(bootstrap_of(context, bootstrap), resource_name(broker), names, timeout_ms)
-    rows = [_shown(row, show_secrets) for row in found]
-    for name in names:
-        if broker_key(name) is None:
-            note(_no_such_config(name))
+    unknown = [row["name"] for row in found if row["source"] is None and broker_key(row["name"]) is None]
+    rows = [_shown(row, show_secrets) for row in found if row["name"] not in unknown]
+    for row in rows:
+        if broker_key(row["name"]) is None:
+            note(_no_such_config(row["name"]))
     emit(rows, output_of(context, output), configs_table)
+    if unknown:
+        raise RefusedError("; ".join(map(_not_set, dict.fromkeys(unknown))))
 
 
 @app.command("list")
@@ -337,6 +345,10 @@ def _no_such_config(name: str) -> str:
     return f"Kafka 4.3 defines no broker config {name}{hint}"
 
 
+def _not_set(name: str) -> str:
+    return f"{_no_such_config(name)}, and none of that name is set"
+
+
 def resource_name(broker: int | None) -> str:
     """The name that Kafka gives the resource."""
     return CLUSTER_DEFAULT if broker is None else str(broker)
@@ -399,5 +411,5 @@ def _value_text(row: Row) -> str:
     if row["source"] is None:
         return "(none)"
     if row["value"] is None:
-        return "(secret)" if row["sensitive"] else "(none)"
+        return REDACTED if row["sensitive"] and row["source"] != DEFAULT else "(none)"
     return str(row["value"])

@@ -11,10 +11,11 @@ Schema: out, source, cluster_id, node_id, epoch, leader_id, high_watermark (-1 u
 `manifest.json`: format (1), cluster_id, node_id, directory_id, epoch, leader_id, high_watermark,
     log_start_offset, log_end_offset, exported_at_ms, problems, files (name, size_bytes, crc32c in hex).
 
-What was copied is examined (`kraftd.logtools.integrity`). A damaged directory is copied as it is, since the
-rest of it is sound, and the damage is what somebody may want to look at: each problem is told with file, byte
-and offset, stands in the manifest, and the exit code is 1. A file that cannot be read ends the export, and
-leaves nothing.
+What was copied is examined (`kraftd.logtools.integrity`), also by what a directory's own `kraftd.state` says
+of it (`own_state`); that file is no part of an export. A damaged directory is copied as it is, since the rest
+of it is sound, and the damage is what somebody may want to look at: each problem is told with file, byte and
+offset, stands in the manifest, and the exit code is 1. A file that cannot be read ends the export, and leaves
+nothing.
 
 It is long because its two sources, a directory and a running node, must be copied by the same steps in the
 same order.
@@ -42,6 +43,8 @@ from kraftd.errors import ErrorCode, MalformedError
 from kraftd.logtools.integrity import Examined, examine
 from kraftd.logtools.manifest import MANIFEST, MANIFEST_FORMAT
 from kraftd.logtools.node_files import NodeFiles, describe
+from kraftd.logtools.own_state import OwnState, lost_end, own_state, with_own
+from kraftd.logtools.problem import Problem
 from kraftd.protocol.messages import (
     ExportChunkRequest,
     ExportChunkResponse,
@@ -84,6 +87,9 @@ class Source(Protocol):
     """Where an export comes from."""
 
     high_watermark: Offset
+
+    def own_state(self) -> OwnState:
+        """What a directory says of its log; nothing of a running node, which knows what it has flushed."""
 
     def close(self) -> None:
         """Let go of it."""
@@ -185,6 +191,10 @@ class DirectorySource:
                 f"{path} holds no {names.LOG_DIRECTORY}; name a node's log.dirs or metadata.log.dir"
             )
 
+    def own_state(self) -> OwnState:
+        """What `kraftd.state` says now; the file itself is no part of an export."""
+        return own_state(self._path)
+
     def close(self) -> None:
         """Nothing is open between two reads."""
 
@@ -220,6 +230,10 @@ class NodeSource:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.high_watermark: Offset = -1
+
+    def own_state(self) -> OwnState:
+        """Nothing."""
+        return OwnState()
 
     def close(self) -> None:
         """Close the connection."""
@@ -305,6 +319,7 @@ def _kind_of(name: str) -> ExportKind | None:
 
 
 def _attempt(source: Source, source_name: str, partial: Path, out: Path) -> dict[str, Any]:
+    own = source.own_state()  # before the log, which a running node writes first
     wanted = sorted(source.files(), key=lambda file: (_ORDER.get(file.kind, 3), file.name))
     if not any(file.kind == ExportKind.SEGMENT for file in wanted):
         raise CommandError(f"{source_name} has no log yet; there is nothing to export")
@@ -313,8 +328,12 @@ def _attempt(source: Source, source_name: str, partial: Path, out: Path) -> dict
     node = describe(partial / names.LOG_DIRECTORY)
     copied = examine(node)
     _check_unchanged(source, partial, copied)
-    if copied.torn is not None:
+    lost = _lost_end(own, node, copied)
+    if lost is not None and source.own_state() != own:
+        raise ChangedError("the log was truncated during the copy")
+    if copied.torn is not None and lost is None:
         os.truncate(copied.torn.path, copied.torn.position)
+    copied = copied._replace(problems=with_own(own, lost, copied.problems))
     manifest = _manifest(node, wanted, copied, source.high_watermark)
     _write_durably(partial / MANIFEST, to_json(manifest).encode() + b"\n")
     _sync_directories(partial)
@@ -339,6 +358,14 @@ def _attempt(source: Source, source_name: str, partial: Path, out: Path) -> dict
         "size_bytes": sum(file["size_bytes"] for file in manifest["files"]),
         "problems": [problem.short for problem in copied.problems],
     }
+
+
+def _lost_end(own: OwnState, node: NodeFiles, copied: Examined) -> Problem | None:
+    """What is missing at the end of the copy that the node had flushed; damage there is told already."""
+    torn_at = -1 if copied.torn is None else copied.torn.position
+    if copied.is_damaged_end:
+        return None
+    return lost_end(own, node, copied.end_offset, torn_at, copied.problems)
 
 
 def _copy(source: Source, file: ExportFile, target: Path) -> None:

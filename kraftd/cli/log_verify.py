@@ -24,8 +24,8 @@ from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit, id_text, terminal_columns
 from kraftd.logtools.finding import find_logs
-from kraftd.logtools.inspection import with_sidecars
 from kraftd.logtools.node_files import NodeFiles
+from kraftd.logtools.own_state import own_state, with_own_states
 from kraftd.logtools.problem import Problem
 from kraftd.logtools.verify import LogVerdict, PairVerdict, Verdict
 from kraftd.logtools.verify import verify as verify_logs
@@ -53,7 +53,9 @@ def verify(
     output: OutputOption = None,
 ) -> None:
     """Check logs: bytes, records, snapshots, and that nodes agree; exit 1 if anything is wrong."""
-    verdict = with_sidecars(verify_logs(_logs(directories)))
+    logs = _logs(directories)
+    states = [own_state(log.home) for log in logs]  # before the logs, which a running node writes first
+    verdict = with_own_states(verify_logs(logs), states)
     emit(verdict_data(verdict), output_of(context, output), lambda _: _table(verdict))
     if not verdict.is_whole:
         raise typer.Exit(ExitCode.ERROR)

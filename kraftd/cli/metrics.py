@@ -13,18 +13,15 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
 
 from kraftd.cli.failures import CommandError
 from kraftd.cli.options import OutputOption, output_of
-from kraftd.cli.output import Format, columns, emit
+from kraftd.cli.output import Format, columns, emit, terminal_columns
 from kraftd.regular_file import open_to_read
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 app = typer.Typer()
 
@@ -32,6 +29,8 @@ Line: TypeAlias = dict[str, Any]
 
 REFRESH_S = 0.5
 _FIRST_READ_BYTES = 1 << 20
+_CELL_MIN: Final = 8
+"""So much of a value is shown live, however narrow the terminal."""
 _OWN_KEYS = frozenset({"timestamp", "level", "event", "node"})
 
 
@@ -138,9 +137,12 @@ class Tail:
 
 
 def metrics_table(entries: Sequence[Line]) -> str:
-    """One column a node, one row a metric."""
+    """One column a node, one row a metric; a block for each node where a terminal has no room for that."""
     headers, rows = _grid(entries)
-    return columns(headers, rows)
+    table = columns(headers, rows, room=0)
+    if not 0 < terminal_columns(sys.stdout) < max(map(len, table.splitlines())):
+        return table
+    return "\n\n".join(columns(*_grid([entry])) for entry in entries)
 
 
 def _grid(entries: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
@@ -178,13 +180,15 @@ def _watch(tails: Sequence[Tail]) -> None:
     """Redraw until interrupted."""
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
     console = Console()
     with Live(console=console, auto_refresh=False, screen=False) as live:
         for _ in _ticks():
             for tail in tails:
                 tail.catch_up()
-            live.update(_picture([tail.data() for tail in tails]), refresh=True)
+            text = picture([tail.data() for tail in tails], console.width, console.height)
+            live.update(Text(text, no_wrap=True, overflow="crop"), refresh=True)
 
 
 def _ticks() -> Iterator[None]:
@@ -193,11 +197,33 @@ def _ticks() -> Iterator[None]:
         time.sleep(REFRESH_S)
 
 
-def _picture(entries: Sequence[Line]) -> "Table":
-    from rich.table import Table
+def picture(entries: Sequence[Line], width: int, height: int) -> str:
+    """As much of the table as a screen holds; the last line says what it leaves out, and what shows it.
 
+    Names of metrics are whole, since two may differ in their last letters only; values give way.
+    """
     headers, rows = _grid(entries)
-    table = Table(*headers, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    return table
+    names_width = max(len(row[0]) for row in [headers, *rows])
+    room = max((width - names_width) // max(len(entries), 1) - 2, _CELL_MIN)
+    is_cut = any(len(cell) > room for row in rows for cell in row[1:])
+    if is_cut:
+        rows[:2] = [
+            ["timestamp", *(_time(entry["timestamp"]) for entry in entries)],
+            ["last event", *(str(entry["event"] or "-") for entry in entries)],
+        ]
+    fitting = [[row[0], *(_cut(cell, room) for cell in row[1:])] for row in [headers, *rows]]
+    lines = columns(fitting[0], fitting[1:], room=0).split("\n")
+    shown = lines if len(lines) < height else lines[: max(height - 2, 1)]
+    left_out = [f"{len(lines) - len(shown)} more"] if len(shown) < len(lines) else []
+    left_out += ["cells cut at …"] if any("…" in line for line in shown) else []
+    more = [f"{', '.join(left_out)}: kraftctl metrics --once FILE… shows all"] if left_out else []
+    return "\n".join([*shown, *more])
+
+
+def _time(timestamp: str | None) -> str:
+    """The time of day alone."""
+    return "-" if timestamp is None else timestamp.rpartition("T")[2]
+
+
+def _cut(cell: str, room: int) -> str:
+    return cell if len(cell) <= room else f"{cell[: room - 1]}…"

@@ -48,6 +48,7 @@ from kraftd.cli.partition_pages import moves_text
 from kraftd.cli.times import second_text
 from kraftd.cli.topic_changes import Wanted, parse_assignments
 from kraftd.cli.topic_pages import describe_topics, list_topics
+from kraftd.metadata.redaction import REDACTED
 from kraftd.metadata.views import ids_text
 from kraftd.types import Uuid, parse_uuid
 
@@ -330,7 +331,7 @@ def _replicas_text(row: Mapping[str, Any]) -> str:
 
 
 def _value_text(value: str | None) -> str:
-    return "(secret)" if value is None else value
+    return REDACTED if value is None else value
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -1,9 +1,9 @@
 """A node's directory as its own start would find it, without changing a byte of it: for `kraftctl info`.
 
 Entered by `inspect_directory`. What is wrong is told in the lines that the start itself would give, by the
-same code of `kraftd.storage`: it knows the sidecar, and so what a flush had covered, which no other tool here
-asks. So problems are lines of text here, and no `Problem`. Any other question to a directory, of whatever
-program, is for `node_files` and `integrity`.
+same code of `kraftd.storage`. So problems are lines of text here, and no `Problem`. What the sidecar says of
+a log, and so what a flush had covered, is told as a `Problem` by `own_state`; any other question to a
+directory, of whatever program, is for `node_files` and `integrity`.
 
 Takes no lock and creates no file. While a node is running in the directory, its newest bytes may look
 unfinished; they are reported as torn, which is no problem.
@@ -16,21 +16,20 @@ import msgspec
 
 from kraftd.controller.committed_records import ImageRestore
 from kraftd.errors import KraftdError, MalformedError, StorageError
-from kraftd.logtools.problem import in_file
+from kraftd.logtools.own_state import sidecar_problem
 from kraftd.logtools.small_reading import properties_problem
-from kraftd.logtools.verify import Verdict
 from kraftd.records import meta_properties, names, partition_metadata
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.records.snapshot import SnapshotDecoder
 from kraftd.storage.bootstrap import ZERO_CHECKPOINT, read_bootstrap, read_zero_checkpoint
 from kraftd.storage.disk import Disk
 from kraftd.storage.election_store import judge_election
-from kraftd.storage.filesystem import Access, FileSystem, OsFileSystem
+from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log
 from kraftd.storage.log_start import OpenReport
 from kraftd.storage.opening import unusable_log
 from kraftd.storage.presence import lost_log
-from kraftd.storage.sidecar import SidecarReading, SidecarState, read_sidecar
+from kraftd.storage.sidecar import SidecarState, read_sidecar
 from kraftd.storage.snapshot_files import SnapshotSurvey, damage_of, instead_text, survey_snapshots
 from kraftd.storage.snapshots import PIECE_BYTES, leftovers, no_snapshot_text
 from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
@@ -128,7 +127,7 @@ class _Inspector:
         reading = read_sidecar(self._disk, self._path / names.SIDECAR)
         self._state = reading.state
         self._found["sidecar"] = reading.state
-        if problem := _sidecar_problem(reading):
+        if problem := sidecar_problem(reading):
             self._problems.append(problem)
         elif reading.state is not None:
             self._problems += [f"not counted yet: {reason}" for reason in reading.state.local_state.reasons]
@@ -303,25 +302,6 @@ class _Inspector:
             if snapshot_id is not None and not name.endswith(names.DELETED):
                 found.append(snapshot_id)
         return tuple(sorted(found, key=lambda snapshot_id: snapshot_id.log_order))
-
-
-def with_sidecars(verdict: Verdict) -> Verdict:
-    """The same with what keeps the `kraftd.state` of each node from being read, in the words of the start.
-
-    Apart from `verify`, which the Spark job uses: that knows no file of the daemon's own.
-    """
-    logs = []
-    for log in verdict.logs:
-        path = log.log.home / names.SIDECAR
-        text = _sidecar_problem(read_sidecar(Disk(OsFileSystem()), path)).removeprefix(f"{path}: ")
-        told = [in_file(path, text).within(log.log.home)] if text else []
-        logs.append(msgspec.structs.replace(log, problems=(*told, *log.problems)))
-    return msgspec.structs.replace(verdict, logs=tuple(logs))
-
-
-def _sidecar_problem(reading: SidecarReading) -> str:
-    """What is wrong with a `kraftd.state`, with its path; empty if nothing is, or there is none."""
-    return reading.problem and f"{reading.problem}: promises of this node may be forgotten"
 
 
 def _pieces(disk: Disk, path: Path) -> Iterator[bytes]:

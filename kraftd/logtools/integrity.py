@@ -5,8 +5,8 @@ covers, and what none does: that offsets go on without a gap, that epochs never 
 election, and begin where `leader-epoch-checkpoint` says. It goes on behind damage, so the list is whole.
 
 Nothing is changed, and no judgement of a node is passed: which bytes a flush had covered stands in a file
-that copies do not have (`kraftd.logtools.inspection` looks at a node's own directory). A log that only ends
-inside a batch is one that was being written: that is told apart as `torn`.
+that exports and Kafka's directories do not have (`own_state` asks it). A log that only ends inside a batch is
+one that was being written, as far as its bytes tell: that is told apart as `torn`.
 
 Not here: what records mean, and whether a snapshot is what the log makes up to it (`verify`).
 """
@@ -44,6 +44,8 @@ class Examined(NamedTuple):
     torn: FileRange | None
     """The beginning of a batch at the end of the log."""
     problems: tuple[Problem, ...]
+    is_damaged_end: bool = False
+    """Whether bytes at the end of the log are no batch, nor the beginning of one."""
 
 
 def examine(node: NodeFiles) -> Examined:
@@ -75,7 +77,7 @@ class _Examination:
             self._at_newer_snapshots()
         segments = self._node.segments
         start = segments[0].offset if segments else -1
-        return Examined(start, self._end, self._last, self._torn, tuple(self._problems))
+        return Examined(start, self._end, self._last, self._torn, tuple(self._problems), is_damaged_end)
 
     def _at_segments(self) -> bool:
         """Look at every batch; returns whether the log ends with damage."""

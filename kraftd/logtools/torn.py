@@ -5,7 +5,7 @@ from what came before: the next offset, an epoch that is not older, a length tha
 records that are cut where the file ends. Anything else was not being written: it is damage.
 
 Only judges, and knows no flushed offset. A node at its start does: it takes all that is wrong from there on
-for torn, and cuts it (`kraftd.storage.recovery`).
+for torn, and cuts it (`kraftd.storage.recovery`); below, it is damage (`own_state` says so of a directory).
 """
 
 from typing import Final

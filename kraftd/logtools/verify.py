@@ -4,8 +4,8 @@
 rules, compares each snapshot with the state that the log makes there, and each two logs of one cluster batch
 by batch (`comparison`). It goes on behind damage: where the fold cannot, from the next snapshot on.
 
-What a directory says of itself, and what other nodes' logs say, is compared; what a flush had covered is not
-asked. Not here: what is committed (`commit`).
+What a directory says of itself, and what other nodes' logs say, is compared. Not here: what a flush had
+covered (`own_state` adds it), and what is committed (`commit`).
 """
 
 from collections.abc import Sequence

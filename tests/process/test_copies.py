@@ -1,7 +1,9 @@
 """Logs larger than memory: exported while they grow, fetched from the start, applied from disk."""
 
 import json
+import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -163,3 +165,37 @@ def test_a_node_that_starts_with_a_long_log_applies_it_from_disk(start: Start) -
     with node.client() as client:
         assert client.list_configs().entries == before
     assert not [line for line in node.events[mark:] if line["event"] == "stall"]
+
+
+def test_what_a_running_node_writes_is_no_damage_and_what_a_stopped_one_lost_is(
+    start: Start, tmp_path: Path
+) -> None:
+    cluster = start(1)
+    node = cluster.wait_leader()
+    done = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not done.is_set():
+            number += 1
+            cluster.commit(NAME, f"value-{number}", broker=str(number % 7))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(3):
+            verified = kraftctl("", "log", "verify", node.directory, "-o", "json")
+            assert verified.code == 0, verified.out
+            exported = kraftctl("", "export", node.directory, tmp_path / str(number))
+            assert exported.code == 0, exported.out
+    finally:
+        done.set()
+        writer.join()
+    node.stop()
+    assert kraftctl("", "log", "verify", node.directory).code == 0
+    segment = node.directory / SEGMENT
+    os.truncate(segment, segment.stat().st_size - 30)
+    assert kraftctl("", "info", node.directory).code == 1
+    for command in (("log", "verify", node.directory), ("export", node.directory, tmp_path / "lost")):
+        told = kraftctl("", *command)
+        assert (told.code, "flushed up to offset" in told.out) == (1, True), told.out

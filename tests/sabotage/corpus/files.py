@@ -6,6 +6,8 @@ PAGES = ("tests/unit/runtime/test_http_server.py",)
 PRESENCE = ("tests/unit/storage/test_presence.py",)
 GUARD = ("tests/unit/runtime/test_guard.py",)
 
+OWN_STATE = ("tests/unit/logtools/test_own_state.py",)
+
 NO_FILE = ("tests/unit/storage/test_no_file.py",)
 
 FILES = (
@@ -140,5 +142,49 @@ FILES = (
         "tests",
         ("kraftd.storage.forgetting:_forget", "sidecar.save_twice(changed)", "sidecar.save(changed)"),
         where=("tests/unit/storage/test_forgetting.py",),
+    ),
+    mutant(
+        "verify-believes-a-short-log",
+        "own_state",
+        "`log verify` calls a log whole that lost what was flushed.",
+        "tests",
+        ("kraftd.logtools.own_state:lost_end", "own.flushed_offset <= end_offset", "end_offset >= 0"),
+        where=OWN_STATE,
+    ),
+    mutant(
+        "verify-forgets-a-vote",
+        "own_state",
+        "`log verify` calls a directory whole whose election file is gone.",
+        "tests",
+        ("kraftd.logtools.own_state:_judged", "if finding.amnesia:", "if data and finding.amnesia:"),
+        where=OWN_STATE,
+    ),
+    mutant(
+        "verify-looks-once",
+        "own_state",
+        "A running node that cut its log meanwhile is told to have lost its end.",
+        "tests",
+        ("kraftd.logtools.own_state:_lost_end_of", "own = own_state(verdict.log.home)", ""),
+        where=OWN_STATE,
+    ),
+    mutant(
+        "verify-mixes-two-elections",
+        "own_state",
+        "An election that a running node writes meanwhile looks like a forgotten vote.",
+        "tests",
+        (
+            "kraftd.logtools.own_state:_judged",
+            "if again is None or again.local_state == state.local_state:",
+            "if True:",
+        ),
+        where=OWN_STATE,
+    ),
+    mutant(
+        "export-believes-a-short-log",
+        "export",
+        "An export of a log that lost what was flushed ends with 0.",
+        "tests",
+        ("kraftd.cli.export:_lost_end", "if copied.is_damaged_end:", "if True:"),
+        where=("tests/unit/cli/test_export.py",),
     ),
 )

@@ -193,10 +193,58 @@ def test_get_tells_values_and_where_they_come_from(kraftctl: Kraftctl, quorum: S
     outcome = configs(kraftctl, quorum, "get", "--broker", 7, *names)
     assert [line.split() for line in outcome.out.splitlines()] == [
         ["Entity", "Name", "Value", "Source"],
-        ["broker", "7", "ssl.key.password", "(secret)", "DYNAMIC_BROKER_CONFIG"],
+        ["broker", "7", "ssl.key.password", "[redacted]", "DYNAMIC_BROKER_CONFIG"],
         ["broker", "7", "log.retention.ms", "1000", "DYNAMIC_DEFAULT_BROKER_CONFIG"],
         ["broker", "7", "log.retention.bytes", "(none)", "-"],
     ]
+
+
+def described(*found: DescribeConfigsResponseDescribeConfigsResourceResult) -> DescribeConfigsResponse:
+    result = DescribeConfigsResponseDescribeConfigsResult(resource_type=4, configs=found)
+    return DescribeConfigsResponse(results=(result,))
+
+
+def test_a_name_that_is_neither_defined_nor_set_is_refused_and_the_others_are_told(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.nodes[2].responses[DescribeConfigsRequest] = lambda _: described(
+        DescribeConfigsResponseDescribeConfigsResourceResult(
+            name="log.retention.ms", value="1000", config_source=3
+        )
+    )
+    outcome = configs(kraftctl, quorum, "get", "log.retenton.ms", "log.retention.ms", "-o", "json")
+    assert outcome.code == 4
+    assert [row["name"] for row in outcome.data] == ["log.retention.ms"]
+    assert outcome.err == (
+        "kraftctl: Kafka 4.3 defines no broker config log.retenton.ms (did you mean log.retention.ms?), "
+        "and none of that name is set\n"
+    )
+
+
+def test_a_name_that_is_not_defined_and_set_all_the_same_is_told(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.nodes[2].responses[DescribeConfigsRequest] = lambda _: described(
+        DescribeConfigsResponseDescribeConfigsResourceResult(name="a.plugin", value="1", config_source=3)
+    )
+    outcome = configs(kraftctl, quorum, "get", "a.plugin", "--show-secrets")
+    assert (outcome.code, outcome.err.count("\n")) == (0, 1)
+    assert outcome.out.splitlines()[1].split() == [
+        "cluster",
+        "a.plugin",
+        "1",
+        "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    ]
+
+
+def test_a_password_that_nobody_set_is_none(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.nodes[2].responses[DescribeConfigsRequest] = lambda _: described(
+        DescribeConfigsResponseDescribeConfigsResourceResult(
+            name="ssl.key.password", value=None, is_sensitive=True, config_source=5
+        )
+    )
+    outcome = configs(kraftctl, quorum, "get", "ssl.key.password")
+    assert outcome.out.splitlines()[1].split() == ["cluster", "ssl.key.password", "(none)", "DEFAULT_CONFIG"]
 
 
 def test_list_begins_with_the_cluster_and_hides_secrets(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

@@ -4,14 +4,15 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from crc32c import crc32c
 
 from kraftd.cli import export
-from kraftd.cli.export import DirectorySource, run
+from kraftd.cli.export import DirectorySource, ExportFile, run
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     ExportChunkRequest,
@@ -23,11 +24,15 @@ from kraftd.protocol.messages import (
 from kraftd.records.batch import encode_batch
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import NoOpRecord
+from kraftd.storage.election_store import checksum_of
+from kraftd.storage.sidecar import SLOT_BYTES, LocalState, encode_slot
+from kraftd.types import OffsetAndEpoch
 from tests.fixtures import klog
 from tests.unit.cli.kraftctl import Kraftctl
 from tests.unit.cli.scripted import ScriptedQuorum
 
 LOG = "__cluster_metadata-0"
+SIDECAR = encode_slot(1, None, 0, msgspec.msgpack.encode(LocalState())).ljust(2 * SLOT_BYTES, b"\0")
 NO_OP = encode_record(NoOpRecord())
 
 
@@ -47,7 +52,7 @@ def node(tmp_path: Path) -> Path:
     segment(path, 0).write_bytes(encode_batch(0, 5, 1, [NO_OP, NO_OP]))
     segment(path, 2).write_bytes(encode_batch(2, 5, 1, [NO_OP]) + encode_batch(3, 5, 1, [NO_OP, NO_OP]))
     (path / LOG / "00000000000000000000.index").write_bytes(b"\0" * 100)
-    (path / "kraftd.state").write_bytes(b"secret of this directory")
+    (path / "kraftd.state").write_bytes(SIDECAR)
     return path
 
 
@@ -328,3 +333,63 @@ def test_a_node_that_is_down_or_unknown_is_said_to_be(
     unknown = kraftctl("--bootstrap-controller", quorum.nodes[1].address, "export", 9, tmp_path / "out")
     assert unknown.code == 1
     assert "no node knows a node 9; known are 1, 2, 3" in unknown.err
+
+
+def flushed_to(node: Path, offset: int) -> None:
+    """The node notes that its log was flushed up to an offset, and the election that is in its directory."""
+    election = checksum_of((node / LOG / "quorum-state").read_bytes())
+    state = LocalState(old_election=election, new_election=election, election_epoch=5)
+    slot = encode_slot(1, OffsetAndEpoch(offset, 5), 0, msgspec.msgpack.encode(state))
+    (node / "kraftd.state").write_bytes(slot.ljust(2 * SLOT_BYTES, b"\0"))
+
+
+def test_a_log_that_ends_before_what_was_flushed_is_damaged(
+    kraftctl: Kraftctl, node: Path, tmp_path: Path
+) -> None:
+    flushed_to(node, 7)
+    outcome = kraftctl("export", node, tmp_path / "out")
+    assert outcome.code == 1
+    assert "kraftd.state knows that it was flushed up to offset 7" in outcome.out
+    [problem] = manifest(tmp_path / "out")["problems"]
+    assert problem.startswith(f"{LOG}/{2:020}.log at byte ")
+    flushed_to(node, 5)
+    assert kraftctl("export", node, tmp_path / "whole").code == 0
+
+
+def test_of_a_batch_that_was_flushed_and_is_cut_the_bytes_are_kept(
+    kraftctl: Kraftctl, node: Path, tmp_path: Path
+) -> None:
+    os.truncate(segment(node, 2), segment(node, 2).stat().st_size - 3)
+    flushed_to(node, 5)
+    outcome = kraftctl("export", node, tmp_path / "out")
+    assert (outcome.code, outcome.out.count("Problem:")) == (1, 1)
+    assert "ends inside a batch, but kraftd.state knows" in outcome.out
+    assert segment(tmp_path / "out", 2).read_bytes() == segment(node, 2).read_bytes()
+    flushed_to(node, 3)  # it was being written
+    assert kraftctl("export", node, tmp_path / "torn").code == 0
+    assert segment(tmp_path / "torn", 2).read_bytes() == encode_batch(2, 5, 1, [NO_OP])
+
+
+def test_a_forgotten_vote_is_told(kraftctl: Kraftctl, node: Path, tmp_path: Path) -> None:
+    flushed_to(node, 5)
+    (node / LOG / "quorum-state").unlink()
+    outcome = kraftctl("export", node, tmp_path / "out")
+    assert outcome.code == 1
+    assert "quorum-state: is gone; epoch 5 was written last: a vote may be forgotten" in outcome.out
+
+
+def test_a_node_that_cuts_its_log_behind_what_it_noted_is_copied_again(node: Path, tmp_path: Path) -> None:
+    class Cut(DirectorySource):
+        cuts = 0
+
+        def files(self) -> Sequence[ExportFile]:
+            if not self.cuts:
+                flushed_to(node, 3)
+                segment(node, 2).write_bytes(encode_batch(2, 5, 1, [NO_OP]))
+            self.cuts += 1
+            return super().files()
+
+    flushed_to(node, 5)
+    source = Cut(node)
+    report = run(source, "node", tmp_path / "out")
+    assert (report["problems"], report["log_end_offset"], source.cuts) == ([], 3, 2)

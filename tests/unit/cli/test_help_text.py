@@ -1,6 +1,7 @@
 """Help for a terminal of 80 columns: plain text, in which every flag is whole."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,3 +80,16 @@ def test_a_negative_id_is_no_option_that_nobody_knows(kraftctl: Kraftctl, words:
 
 def test_an_option_that_nobody_knows_is_named(kraftctl: Kraftctl) -> None:
     assert "No such option: -x" in kraftctl("brokers", "describe", "-x").err
+
+
+def test_every_command_but_watch_takes_an_output() -> None:
+    leaves = [words for words in ALL if words and not any(longer[:-1] == words for longer in ALL)]
+    without = [
+        words for words in leaves if not any("--output" in parameter.opts for parameter in ALL[words].params)
+    ]
+    assert without == [("watch",)]
+
+
+def test_the_readme_says_so() -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    assert "Every command takes `-o table|json|yaml`, but `watch`" in readme

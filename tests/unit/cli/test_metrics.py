@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from kraftd.cli.metrics import Tail
+import pytest
+
+from kraftd.cli.metrics import Line, Tail, picture
 from tests.unit.cli.kraftctl import Kraftctl
 
 
@@ -87,3 +89,67 @@ def test_rotation_and_truncation_are_followed(tmp_path: Path) -> None:
     log(path, 1, line("metrics", 1, 4, n=3))
     tail.catch_up()
     assert tail.data()["metrics"] == {"n": 3}
+
+
+LONG = ("election-latency-avg", "election-latency-max", "commit-latency-avg")
+
+
+def entries(count: int, metrics: int) -> list[Line]:
+    by_class = {"by-class": {"client": 1234567890123}}
+    names = [*LONG, *(f"metric-number-{at}" for at in range(metrics - len(LONG)))]
+    return [
+        {
+            "file": str(node),
+            "node": node,
+            "timestamp": "2026-01-01T00:00:11.000Z",
+            "event": "leader_changed",
+            "event_timestamp": "2026-01-01T00:00:10.500Z",
+            "metrics": {name: at + node for at, name in enumerate(names)} | by_class,
+        }
+        for node in range(1, count + 1)
+    ]
+
+
+def test_where_a_table_does_not_fit_each_node_has_a_block(
+    kraftctl: Kraftctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = [
+        log(tmp_path / str(node), node, line("metrics", node, 9, **dict.fromkeys(LONG, node)))
+        for node in (1, 2, 3)
+    ]
+    kraftctl.is_on_terminal = True
+    monkeypatch.setenv("COLUMNS", "80")
+    out = kraftctl("metrics", "--once", *logs).out
+    blocks = [block.splitlines() for block in out.split("\n\n")]
+    assert [block[0].split() for block in blocks] == [["metric", "node", str(node)] for node in (1, 2, 3)]
+    assert [row.split() for row in blocks[1][3:]] == [[name, "2"] for name in LONG]
+    assert max(map(len, out.splitlines())) <= 80
+    monkeypatch.setenv("COLUMNS", "160")
+    assert len(kraftctl("metrics", "--once", *logs).out.splitlines()) == 6
+
+
+def test_live_the_names_are_whole_and_what_is_left_out_is_said() -> None:
+    lines = picture(entries(3, 48), 80, 24).splitlines()
+    assert len(lines) == 23
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["metric", "node", "1", "node", "2", "node", "3"]
+    assert lines[1].split() == ["timestamp", *["00:00:11.000Z"] * 3]
+    assert lines[2].split() == ["last", "event", *["leader_changed"] * 3]
+    assert [row.split()[0] for row in lines[3:6]] == [*LONG]
+    assert lines[-1] == "30 more: kraftctl metrics --once FILE… shows all"
+    *_, last, more = picture(entries(3, 48), 80, 60).splitlines()
+    assert last.split() == ["by-class", *['{"client":1234567…'] * 3]
+    assert more == "cells cut at …: kraftctl metrics --once FILE… shows all"
+
+
+def test_live_a_table_that_fits_is_whole() -> None:
+    text = picture(entries(2, 10), 120, 24)
+    assert "…" not in text
+    assert "2026-01-01T00:00:11.000Z" in text
+    assert len(text.splitlines()) == 14
+
+
+def test_live_no_screen_is_too_small() -> None:
+    lines = picture(entries(9, 48), 20, 2).splitlines()
+    assert len(lines) == 2
+    assert lines[-1].endswith("shows all")

@@ -61,13 +61,30 @@ class Fetches:
         return head, next((data for data, view in views if view.end_offset > request.offset), b"")
 
 
-def ask(kraftctl: Kraftctl, quorum: ScriptedQuorum, reported: int, *more: object, start: int = 10) -> Outcome:
+HEAD = (
+    "Broker 11 (fenced) had read the log up to offset 17 as of its last heartbeat; "
+    "6 records are behind that, from 18 on."
+)
+
+
+def ask(
+    kraftctl: Kraftctl,
+    quorum: ScriptedQuorum,
+    reported: int,
+    *more: object,
+    start: int = 10,
+    last_contact_ms: int = -1,
+) -> Outcome:
     leader = quorum.nodes[2].responses
     leader[m.ListBrokersRequest] = lambda _: m.ListBrokersResponse(
         applied_offset=END,
         brokers=(
             m.ListBrokersResponseBroker(
-                broker_id=11, is_fenced=True, metadata_offset=reported, incarnation_id=b"i" * 16
+                broker_id=11,
+                is_fenced=last_contact_ms < 0,
+                last_contact_ms=last_contact_ms,
+                metadata_offset=reported,
+                incarnation_id=b"i" * 16,
             ),
         ),
     )
@@ -88,6 +105,7 @@ def test_records_behind_the_reported_offset_are_counted_and_the_newest_of_a_topi
     assert data == {
         "broker_id": 11,
         "state": "fenced",
+        "last_contact_ms": -1,
         "metadata_offset": 10,
         "begin_offset": 11,
         "counted_to_offset": END,
@@ -113,7 +131,7 @@ def test_records_behind_the_reported_offset_are_counted_and_the_newest_of_a_topi
 
 def test_the_table_says_how_much_it_is(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     assert ask(kraftctl, quorum, 17).out.splitlines() == [
-        "Broker 11 (fenced) has read the log up to offset 17; 6 records wait for it, from 18 on.",
+        HEAD,
         "",
         "Kind                   Records",
         "ConfigRecord           1",
@@ -128,6 +146,17 @@ def test_the_table_says_how_much_it_is(kraftctl: Kraftctl, quorum: ScriptedQuoru
     ]
 
 
+def test_what_came_since_the_heartbeat_is_not_said_to_be_missing(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    """Nobody knows what a broker has read since: the controller writes on, and it reads on."""
+    head = ask(kraftctl, quorum, END - 2, last_contact_ms=812).out.splitlines()[0]
+    assert head == (
+        f"Broker 11 (active) had read the log up to offset {END - 2} as of its heartbeat 812 ms ago; "
+        f"1 record is behind that, from {END - 1} on."
+    )
+
+
 def test_who_has_read_all_is_told_so(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     outcome = ask(kraftctl, quorum, END - 1)
     assert outcome.out == "Broker 11 (fenced) has read all of the log, up to offset 23.\n"
@@ -138,7 +167,7 @@ def test_a_log_that_does_not_reach_back_is_counted_from_its_begin(
 ) -> None:
     data = ask(kraftctl, quorum, 4, "-o", "json").data
     assert (data["begin_offset"], data["is_complete"], sum(data["records"].values())) == (10, False, 14)
-    assert "at least 14 records wait for it, from 10 on." in ask(kraftctl, quorum, 4).out
+    assert "at least 14 records are behind that, from 10 on." in ask(kraftctl, quorum, 4).out
 
 
 def test_no_more_is_counted_than_allowed_but_for_the_rest_of_a_batch(

@@ -115,7 +115,7 @@ def test_describe_shows_configs_and_a_row_for_each_partition(
     assert topics(kraftctl, quorum, "describe", "orders").out.splitlines() == [
         "Topic:                  orders",
         f"TopicId:                {uuid_text(ORDERS)}",
-        "Configs:                nobody.knows=(secret), retention.ms=1000",
+        "Configs:                nobody.knows=[redacted], retention.ms=1000",
         "Reassigning:            0 +3 -2",
         "LeaderRecovering:       1",
         "Partition  Leader  Replicas  Isr   Elr  LastKnownElr  LeaderEpoch  Epoch",

@@ -9,9 +9,10 @@ import pytest
 
 from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.finding import find_fleet, find_logs
-from kraftd.logtools.inspection import inspect_directory, with_sidecars
+from kraftd.logtools.inspection import inspect_directory
 from kraftd.logtools.manifest import manifest_problems
 from kraftd.logtools.node_files import NodeFiles, by_cluster
+from kraftd.logtools.own_state import own_state, with_own_states
 from kraftd.logtools.problem import ProblemKind
 from kraftd.logtools.verify import verify
 from kraftd.replay.cluster_scan import survey_clusters
@@ -83,7 +84,7 @@ def test_what_is_wrong_with_a_small_file_is_what_info_says(
     (tmp_path / name).unlink(missing_ok=True)
     put(tmp_path / name)
     [told] = [problem for problem in inspect_directory(OsFileSystem(), tmp_path).problems if name in problem]
-    [found] = with_sidecars(verify([only(tmp_path)])).logs[0].problems
+    [found] = with_own_states(verify([only(tmp_path)]), [own_state(tmp_path)]).logs[0].problems
     assert found.file == name
     assert says in found.text
     assert says in told
@@ -95,7 +96,7 @@ def test_a_sound_sidecar_is_no_problem(tmp_path: Path) -> None:
     write_node(tmp_path, LOG)
     slot = encode_slot(1, None, 0, msgspec.msgpack.encode(LocalState()))
     (tmp_path / "kraftd.state").write_bytes(b"\0" * SLOT_BYTES + slot)
-    assert with_sidecars(verify([only(tmp_path)])).is_whole
+    assert with_own_states(verify([only(tmp_path)]), [own_state(tmp_path)]).is_whole
 
 
 def test_directories_without_a_cluster_id_stay_apart(tmp_path: Path) -> None:
