@@ -40,6 +40,8 @@ _TYPED_SINCE = 1
 _PRODUCE = 0
 """An API that brokers of Kafka serve and controllers do not."""
 
+_VOTE = 52
+"""An API that every controller of Kafka serves, and no node of kraftd in Kafka's protocol (KIP-595)."""
 
 NOT_KRAFTD = ("does not speak kraftd's protocol", "name a node of kraftd with --bootstrap-controller")
 """Of a node of Kafka, for `kafka_text`."""
@@ -159,11 +161,15 @@ def ask_either(
     bootstrap: Sequence[Endpoint], ask: Callable[[Connection | KafkaConnection], Result], timeout_ms: int
 ) -> Result:
     """As `ask_leader`, or as `ask_controller` where the nodes are Kafka's."""
+    left = _Countdown(timeout_ms)
     try:
         return ask_leader(bootstrap, ask, timeout_ms)
     except NotConnectedError:
-        if node_of_kafka(bootstrap) is None:
+        speaker = _speaker_of(bootstrap)
+        if speaker is None or (speaker.is_kraftd and left.ms <= 0):
             raise
+    if speaker.is_kraftd:
+        return ask_leader(bootstrap, ask, left.ms)
     return ask_controller(bootstrap, ask, timeout_ms)
 
 
@@ -171,6 +177,8 @@ def ask_kraftd(
     bootstrap: Sequence[Endpoint], ask: Callable[..., Result], timeout_ms: int, what: str
 ) -> Result:
     """As `ask_leader`, for what only kraftd serves; Kafka's nodes are told from those that do not answer.
+
+    A node of kraftd that was silent and speaks now is asked once more, within the time.
 
     Args:
         bootstrap: Nodes to find the leader from.
@@ -181,13 +189,28 @@ def ask_kraftd(
     Raises:
         RefusedError: A node of Kafka answers.
     """
+    left = _Countdown(timeout_ms)
     try:
         return ask_leader(bootstrap, ask, timeout_ms)
     except NotConnectedError as error:
-        text = kafka_text(bootstrap, f"serves no {what}", "ask a broker with Kafka's own tools")
-        if text is None:
+        speaker = _speaker_of(bootstrap)
+        if speaker is not None and not speaker.is_kraftd:
+            text = _text_of(speaker, f"serves no {what}", "ask a broker with Kafka's own tools")
+            raise RefusedError(text) from error
+        if speaker is None or left.ms <= 0:
             raise
-        raise RefusedError(text) from error
+    return ask_leader(bootstrap, ask, left.ms)
+
+
+class _Countdown:
+    """How much of a command's time is left."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._deadline = time.monotonic() + timeout_ms / 1_000
+
+    @property
+    def ms(self) -> int:
+        return int((self._deadline - time.monotonic()) * 1_000)
 
 
 def nobody_text(found: Survey, bootstrap: Sequence[Endpoint]) -> str:
@@ -195,12 +218,18 @@ def nobody_text(found: Survey, bootstrap: Sequence[Endpoint]) -> str:
     return kafka_text(bootstrap, *NOT_KRAFTD) or unreachable_text(found)
 
 
-class KafkaNode(NamedTuple):
-    """A node of Kafka that answers."""
+class _Speaker(NamedTuple):
+    """A node that answers in Kafka's protocol, and was too slow in kraftd's or does not speak it."""
 
     endpoint: Endpoint
     is_broker: bool
-    """Also of one that is a controller too and listens there as both."""
+    """Of Kafka; also one that is a controller too and listens there as both."""
+    is_controller: bool
+    """Of Kafka."""
+
+    @property
+    def is_kraftd(self) -> bool:
+        return not (self.is_broker or self.is_controller)
 
 
 def kafka_text(bootstrap: Sequence[Endpoint], lacks: str, instead: str) -> str | None:
@@ -211,19 +240,25 @@ def kafka_text(bootstrap: Sequence[Endpoint], lacks: str, instead: str) -> str |
         lacks: What such a node cannot do, after "which".
         instead: What to do with a controller of Kafka. A broker may have been named in place of kraftd's.
     """
-    node = node_of_kafka(bootstrap)
-    if node is None:
-        return None
+    speaker = _speaker_of(bootstrap)
+    return None if speaker is None or speaker.is_kraftd else _text_of(speaker, lacks, instead)
+
+
+def _text_of(node: _Speaker, lacks: str, instead: str) -> str:
     if node.is_broker:
         where = "name a controller of kraftd with --bootstrap-controller"
         return f"{node.endpoint} is a broker of Kafka, which {lacks}; {where}"
     return f"{node.endpoint} is a node of Apache Kafka, which {lacks}; {instead}"
 
 
-def node_of_kafka(bootstrap: Sequence[Endpoint]) -> KafkaNode | None:
-    """The first node that speaks Kafka's protocol, when none was found that speaks kraftd's."""
+def _speaker_of(bootstrap: Sequence[Endpoint]) -> _Speaker | None:
+    """The first node that answers in Kafka's protocol, when none has answered in kraftd's.
+
+    Whose it is, only what it serves tells: a node of kraftd speaks both protocols, and may have been silent
+    for a while only, as one that was stopped or whose disk hangs. So may one of Kafka.
+    """
     try:
         with _first(bootstrap) as connection:
-            return KafkaNode(connection.endpoint, connection.serves(_PRODUCE))
+            return _Speaker(connection.endpoint, connection.serves(_PRODUCE), connection.serves(_VOTE))
     except CommandError:
         return None
