@@ -155,7 +155,7 @@ def test_what_was_asked_for_by_name_or_uncleanly_has_failed(
         (["--unclean", "t-0", "orders"], "'orders' names no partition; write TOPIC-PARTITION"),
         (["--unclean", "--all", "--partition", 0], "--partition is of a topic"),
         (["--unclean", "--topic", "t", "--partition", -1], "-1 is not in the range"),
-        (["--unclean", "--topic", "t", "--partition", "x"], "'x' is not a valid int"),
+        (["--unclean", "--topic", "t", "--partition", "x"], "'x' is not a valid number from 0"),
         (["--unclean", "--topic", "a\nb"], "must hold no line break"),
     ],
 )
