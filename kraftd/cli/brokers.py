@@ -161,7 +161,8 @@ def pending_table(data: Mapping[str, Any]) -> str:
     if not count:
         return f"{broker} has read all of the log, up to offset {data['metadata_offset']}."
     least = "" if data["is_complete"] else "at least "
-    waiting = f"{least}{count} records wait for it, from {data['begin_offset']} on"
+    records = "1 record waits" if count == 1 else f"{count} records wait"
+    waiting = f"{least}{records} for it, from {data['begin_offset']} on"
     head = f"{broker} has read the log up to offset {data['metadata_offset']}; {waiting}."
     tables = [head, columns(("Kind", "Records"), data["records"].items())]
     cells = [
