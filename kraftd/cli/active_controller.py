@@ -128,9 +128,7 @@ def _first(nodes: Sequence[Endpoint]) -> KafkaConnection:
         except CommandError as error:
             reasons.append(str(error))
     text = "; ".join(dict.fromkeys(reasons))
-    raise NotConnectedError(
-        f"no node answers: {text}; check that they run, and the ports in --bootstrap-controller"
-    )
+    raise NotConnectedError(f"no node answers: {text}; check that they run, and the ports that were named")
 
 
 def _controller_of(connection: KafkaConnection) -> Endpoint | None:

@@ -352,7 +352,7 @@ def unreachable_text(found: Survey) -> str:
     for view in found.views:
         asked.setdefault(view.error, []).append(str(view.endpoint))
     reasons = "; ".join(f"{', '.join(nodes)}: {error}" for error, nodes in asked.items())
-    return f"no node answers: {reasons}; check that they run, and the ports in --bootstrap-controller"
+    return f"no node answers: {reasons}; check that they run, and the ports that were named"
 
 
 def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> OwnView:

@@ -326,6 +326,13 @@ def test_what_can_be_no_name_or_broker_is_a_usage_error(
     assert not any(node.seen for node in quorum.nodes.values())
 
 
+def test_which_config_is_set_twice_is_told(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    outcome = configs(
+        kraftctl, quorum, "set", "log.retention.ms=1", "log.cleaner.threads=2", "log.retention.ms=3"
+    )
+    assert outcome == (64, "", "kraftctl: log.retention.ms is set twice; name each once\n")
+
+
 def test_kafkas_own_controllers_are_asked_in_kafkas_protocol(kraftctl: Kraftctl) -> None:
     node = ScriptedKafkaNode(1)
     node.responses[IncrementalAlterConfigsRequest] = lambda _: altered()

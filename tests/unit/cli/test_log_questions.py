@@ -243,6 +243,19 @@ def test_a_history(kraftctl: Kraftctl, made: LogMaker) -> None:
     assert kraftctl("log", "history", made.home, "planet", "x").code == 64
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "says"),
+    [
+        ("partition", "orders", "'orders' names no partition; write TOPIC-PARTITION, as orders-3"),
+        ("broker", "x", "'x' is no broker; write its node.id, as 2"),
+    ],
+)
+def test_a_history_of_what_can_be_no_name_is_a_usage_error(
+    kraftctl: Kraftctl, made: LogMaker, kind: str, name: str, says: str
+) -> None:
+    assert kraftctl("log", "history", made.home, kind, name) == (64, "", f"kraftctl: {says}\n")
+
+
 def test_a_history_says_once_that_a_partition_went_offline(kraftctl: Kraftctl, made: LogMaker) -> None:
     made.batch(FenceBrokerRecord(2, 1), moved(0, leader=-1))
     *_, row = kraftctl("log", "history", made.home, "partition", "orders-0").out.splitlines()

