@@ -18,6 +18,7 @@ from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError, U
 from kraftd.cli.survey import (
     REQUEST_TIMEOUT_MS,
     RETRY_PAUSE_MS,
+    UNSENT,
     Survey,
     ask_leader,
     no_leader_text,
@@ -91,7 +92,7 @@ def ask_controller(
 
 def _why_none(bootstrap: Sequence[Endpoint], known: str, *, changes: bool) -> str:
     """Why there is no active controller and what to do, in kraftd's words where its nodes answer."""
-    unsent = "nothing was changed; " if changes else ""
+    unsent = UNSENT if changes else ""
     with survey(bootstrap) as found:
         if found.reachable and found.leader is None:
             return no_leader_text(found, unsent)
@@ -156,19 +157,23 @@ def _controller_of(connection: KafkaConnection) -> Endpoint | None:
 
 
 def ask_either(
-    bootstrap: Sequence[Endpoint], ask: Callable[[Connection | KafkaConnection], Result], timeout_ms: int
+    bootstrap: Sequence[Endpoint],
+    ask: Callable[[Connection | KafkaConnection], Result],
+    timeout_ms: int,
+    *,
+    changes: bool,
 ) -> Result:
     """As `ask_leader`, or as `ask_controller` where the nodes are Kafka's."""
     left = _Countdown(timeout_ms)
     try:
-        return ask_leader(bootstrap, ask, timeout_ms)
+        return ask_leader(bootstrap, ask, timeout_ms, changes=changes)
     except NotConnectedError:
         speaker = _speaker_of(bootstrap)
         if speaker is None or (speaker.is_kraftd and left.ms <= 0):
             raise
     if speaker.is_kraftd:
-        return ask_leader(bootstrap, ask, left.ms)
-    return ask_controller(bootstrap, ask, timeout_ms)
+        return ask_leader(bootstrap, ask, left.ms, changes=changes)
+    return ask_controller(bootstrap, ask, timeout_ms, changes=changes)
 
 
 def ask_kraftd(

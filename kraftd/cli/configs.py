@@ -230,7 +230,7 @@ def change(
                 raise _unknown_outcome(resource, f"{leader.endpoint}: it was not committed in time")
             raise_for(outcome.error_code, outcome.error_message, f"{entity_text(resource)} is left as it was")
 
-    ask_either(bootstrap, ask, timeout_ms)
+    ask_either(bootstrap, ask, timeout_ms, changes=True)
     return {
         "entity": entity_text(resource),
         "changes": [
@@ -253,7 +253,7 @@ def describe(
     def ask(leader: Connection | KafkaConnection) -> list[Row]:
         return _describe(leader, resource, names, min(timeout_ms, REQUEST_TIMEOUT_MS))
 
-    return ask_either(bootstrap, ask, timeout_ms)
+    return ask_either(bootstrap, ask, timeout_ms, changes=False)
 
 
 def _describe(
