@@ -86,6 +86,11 @@ def test_a_part_of_the_state(kraftctl: Kraftctl, made: LogMaker) -> None:
     )
 
 
+def test_a_part_of_the_state_that_is_empty_is_told_as_such(kraftctl: Kraftctl, made: LogMaker) -> None:
+    outcome = kraftctl("log", "state", made.home, "--path", "/scram")
+    assert outcome == (0, "", "kraftctl: there is nothing at /scram\n")
+
+
 def test_a_time_is_a_point(kraftctl: Kraftctl, made: LogMaker) -> None:
     # The batch of offset 7 is the fifth, a second after the one before it.
     assert (
