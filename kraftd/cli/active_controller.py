@@ -18,6 +18,7 @@ from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError, U
 from kraftd.cli.survey import (
     REQUEST_TIMEOUT_MS,
     RETRY_PAUSE_MS,
+    UNSENT,
     Survey,
     ask_leader,
     no_leader_text,
@@ -40,6 +41,8 @@ _TYPED_SINCE = 1
 _PRODUCE = 0
 """An API that brokers of Kafka serve and controllers do not."""
 
+_VOTE = 52
+"""An API that every controller of Kafka serves, and no node of kraftd in Kafka's protocol (KIP-595)."""
 
 NOT_KRAFTD = ("does not speak kraftd's protocol", "name a node of kraftd with --bootstrap-controller")
 """Of a node of Kafka, for `kafka_text`."""
@@ -89,7 +92,7 @@ def ask_controller(
 
 def _why_none(bootstrap: Sequence[Endpoint], known: str, *, changes: bool) -> str:
     """Why there is no active controller and what to do, in kraftd's words where its nodes answer."""
-    unsent = "nothing was changed; " if changes else ""
+    unsent = UNSENT if changes else ""
     with survey(bootstrap) as found:
         if found.reachable and found.leader is None:
             return no_leader_text(found, unsent)
@@ -126,9 +129,7 @@ def _first(nodes: Sequence[Endpoint]) -> KafkaConnection:
         except CommandError as error:
             reasons.append(str(error))
     text = "; ".join(dict.fromkeys(reasons))
-    raise NotConnectedError(
-        f"no node answers: {text}; check that they run, and the ports in --bootstrap-controller"
-    )
+    raise NotConnectedError(f"no node answers: {text}; check that they run, and the ports that were named")
 
 
 def _controller_of(connection: KafkaConnection) -> Endpoint | None:
@@ -156,21 +157,31 @@ def _controller_of(connection: KafkaConnection) -> Endpoint | None:
 
 
 def ask_either(
-    bootstrap: Sequence[Endpoint], ask: Callable[[Connection | KafkaConnection], Result], timeout_ms: int
+    bootstrap: Sequence[Endpoint],
+    ask: Callable[[Connection | KafkaConnection], Result],
+    timeout_ms: int,
+    *,
+    changes: bool,
 ) -> Result:
     """As `ask_leader`, or as `ask_controller` where the nodes are Kafka's."""
+    left = _Countdown(timeout_ms)
     try:
-        return ask_leader(bootstrap, ask, timeout_ms)
+        return ask_leader(bootstrap, ask, timeout_ms, changes=changes)
     except NotConnectedError:
-        if node_of_kafka(bootstrap) is None:
+        speaker = _speaker_of(bootstrap)
+        if speaker is None or (speaker.is_kraftd and left.ms <= 0):
             raise
-    return ask_controller(bootstrap, ask, timeout_ms)
+    if speaker.is_kraftd:
+        return ask_leader(bootstrap, ask, left.ms, changes=changes)
+    return ask_controller(bootstrap, ask, timeout_ms, changes=changes)
 
 
 def ask_kraftd(
     bootstrap: Sequence[Endpoint], ask: Callable[..., Result], timeout_ms: int, what: str
 ) -> Result:
     """As `ask_leader`, for what only kraftd serves; Kafka's nodes are told from those that do not answer.
+
+    A node of kraftd that was silent and speaks now is asked once more, within the time.
 
     Args:
         bootstrap: Nodes to find the leader from.
@@ -181,13 +192,28 @@ def ask_kraftd(
     Raises:
         RefusedError: A node of Kafka answers.
     """
+    left = _Countdown(timeout_ms)
     try:
         return ask_leader(bootstrap, ask, timeout_ms)
     except NotConnectedError as error:
-        text = kafka_text(bootstrap, f"serves no {what}", "ask a broker with Kafka's own tools")
-        if text is None:
+        speaker = _speaker_of(bootstrap)
+        if speaker is not None and not speaker.is_kraftd:
+            text = _text_of(speaker, f"serves no {what}", "ask a broker with Kafka's own tools")
+            raise RefusedError(text) from error
+        if speaker is None or left.ms <= 0:
             raise
-        raise RefusedError(text) from error
+    return ask_leader(bootstrap, ask, left.ms)
+
+
+class _Countdown:
+    """How much of a command's time is left."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._deadline = time.monotonic() + timeout_ms / 1_000
+
+    @property
+    def ms(self) -> int:
+        return int((self._deadline - time.monotonic()) * 1_000)
 
 
 def nobody_text(found: Survey, bootstrap: Sequence[Endpoint]) -> str:
@@ -195,12 +221,18 @@ def nobody_text(found: Survey, bootstrap: Sequence[Endpoint]) -> str:
     return kafka_text(bootstrap, *NOT_KRAFTD) or unreachable_text(found)
 
 
-class KafkaNode(NamedTuple):
-    """A node of Kafka that answers."""
+class _Speaker(NamedTuple):
+    """A node that answers in Kafka's protocol, and was too slow in kraftd's or does not speak it."""
 
     endpoint: Endpoint
     is_broker: bool
-    """Also of one that is a controller too and listens there as both."""
+    """Of Kafka; also one that is a controller too and listens there as both."""
+    is_controller: bool
+    """Of Kafka."""
+
+    @property
+    def is_kraftd(self) -> bool:
+        return not (self.is_broker or self.is_controller)
 
 
 def kafka_text(bootstrap: Sequence[Endpoint], lacks: str, instead: str) -> str | None:
@@ -211,19 +243,25 @@ def kafka_text(bootstrap: Sequence[Endpoint], lacks: str, instead: str) -> str |
         lacks: What such a node cannot do, after "which".
         instead: What to do with a controller of Kafka. A broker may have been named in place of kraftd's.
     """
-    node = node_of_kafka(bootstrap)
-    if node is None:
-        return None
+    speaker = _speaker_of(bootstrap)
+    return None if speaker is None or speaker.is_kraftd else _text_of(speaker, lacks, instead)
+
+
+def _text_of(node: _Speaker, lacks: str, instead: str) -> str:
     if node.is_broker:
         where = "name a controller of kraftd with --bootstrap-controller"
         return f"{node.endpoint} is a broker of Kafka, which {lacks}; {where}"
     return f"{node.endpoint} is a node of Apache Kafka, which {lacks}; {instead}"
 
 
-def node_of_kafka(bootstrap: Sequence[Endpoint]) -> KafkaNode | None:
-    """The first node that speaks Kafka's protocol, when none was found that speaks kraftd's."""
+def _speaker_of(bootstrap: Sequence[Endpoint]) -> _Speaker | None:
+    """The first node that answers in Kafka's protocol, when none has answered in kraftd's.
+
+    Whose it is, only what it serves tells: a node of kraftd speaks both protocols, and may have been silent
+    for a while only, as one that was stopped or whose disk hangs. So may one of Kafka.
+    """
     try:
         with _first(bootstrap) as connection:
-            return KafkaNode(connection.endpoint, connection.serves(_PRODUCE))
+            return _Speaker(connection.endpoint, connection.serves(_PRODUCE), connection.serves(_VOTE))
     except CommandError:
         return None

@@ -8,6 +8,8 @@ at that moment. Brokers that are fenced are listed too: no broker of Kafka's tel
 
 `can-stop` asks by the rules of a controlled shutdown which partitions need a broker, changes nothing, and
 exits with 5 if there are any: nobody could lead them without it, or too few would be in sync for acks=all.
+Of a broker that is not active it tells which offline partitions wait for it: one that hangs and is killed may
+not lead them any more. They are in trouble whether it stops or not, and change neither verdict nor exit code.
 
 `pending` counts the committed records behind the offset that a broker reported last, which the active
 controller hears from it: so what the broker did not know at its last heartbeat. It takes the right to read
@@ -23,8 +25,8 @@ Schema of `pending`: broker_id, state, last_contact_ms, metadata_offset (the las
     is_complete (false if the log does not reach back, or --limit was reached), records (an object of numbers
     by kind), topics (a list of topic (null where nobody knows the name of a deleted one), topic_id, change
     (created, changed, deleted), partitions (how many)).
-Schema of `can-stop`: broker_id, state (as in `list`), can_stop (bool), without_leader, under_min_isr (lists
-    of partitions, as in `kraftctl partitions list`).
+Schema of `can-stop`: broker_id, state (as in `list`), can_stop (bool), without_leader, under_min_isr, offline
+    (that wait for it; lists of partitions, as in `kraftctl partitions list`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,6 +62,8 @@ BrokerArgument: TypeAlias = Annotated[
 ]
 
 _NO_MORE = -1
+
+_ACTIVE = "active"
 
 _ALREADY: Mapping[str, str] = {
     "fenced": "\nIt is fenced already: it is down, or sends no heartbeats, and leads nothing.",
@@ -120,10 +124,17 @@ def can_stop_command(
         "can_stop": not needed,
         "without_leader": [row for row in needed if row["left_alone"]],
         "under_min_isr": [row for row in needed if not row["left_alone"]],
+        "offline": [] if broker["state"] == _ACTIVE else _waiting_for(nodes, broker_id, timeout_ms),
     }
     emit(data, output_of(context, output), can_stop_table)
     if needed:
         raise typer.Exit(ExitCode.UNHEALTHY)
+
+
+def _waiting_for(bootstrap: Sequence[Endpoint], broker_id: int, timeout_ms: int) -> list[Row]:
+    """The partitions that nobody leads and this broker is in sync for, or eligible to lead."""
+    offline = list_partitions(bootstrap, PartitionCondition.OFFLINE, timeout_ms)
+    return [row for row in offline if broker_id in row["isr"] or broker_id in row["elr"]]
 
 
 @app.command("pending")
@@ -179,7 +190,7 @@ def pending_table(data: Mapping[str, Any]) -> str:
 def can_stop_table(data: Mapping[str, Any]) -> str:
     """A line with the verdict, one if it is not active, and one row for each partition that needs it."""
     broker_id = data["broker_id"]
-    already = _ALREADY.get(data["state"], "")
+    already = _ALREADY.get(data["state"], "") + _offline_text(data["offline"])
     if data["can_stop"]:
         verdict = f"Broker {broker_id} can stop: no partition loses its leader or acks=all by that."
         return f"{verdict}{already}"
@@ -201,6 +212,14 @@ def can_stop_table(data: Mapping[str, Any]) -> str:
     ]
     table = columns(("Partition", "Replicas", "Isr", "MinIsr", "Without", "Topic"), cells)
     return f"{verdict}{already}\n{table}"
+
+
+def _offline_text(offline: Sequence[Row]) -> str:
+    if not offline:
+        return ""
+    count = f"{len(offline)} offline partitions wait" if len(offline) > 1 else "1 offline partition waits"
+    first = f"{offline[0]['topic']}-{offline[0]['partition']}"
+    return f"\n{count} for it: before it is killed, see kraftctl partitions explain {first}."
 
 
 def list_brokers(
@@ -268,7 +287,7 @@ def _row(broker: ListBrokersResponseBroker, response: ListBrokersResponse) -> Ro
 def _state_text(broker: ListBrokersResponseBroker) -> str:
     if broker.is_fenced:
         return "fenced"
-    return "shutting down" if broker.in_controlled_shutdown else "active"
+    return "shutting down" if broker.in_controlled_shutdown else _ACTIVE
 
 
 def list_table(rows: Sequence[Mapping[str, Any]]) -> str:

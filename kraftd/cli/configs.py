@@ -23,6 +23,7 @@ Differs: refuses names that Kafka 4.3 does not define, which Kafka takes and nob
 lets them pass.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
@@ -138,11 +139,12 @@ def set_configs(
     bootstrap: BootstrapOption = None,
 ) -> None:
     """Set configs, all of them or none; confirmed when committed."""
-    values = dict(_assignment(text) for text in assignments)
+    pairs = [_assignment(text) for text in assignments]
+    values = dict(pairs)
     check_line([*values], "a config's name")
     check_utf8(values.values(), "a config's value")
-    if len(values) < len(assignments):
-        raise UsageError("a config is named twice; name each once")
+    if twice := [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]:
+        raise UsageError(f"{', '.join(twice)} is set twice; name each once")
     check_names(list(values), force)
     done = change(bootstrap_of(context, bootstrap), resource_name(broker), values, timeout_ms)
     emit(done, output_of(context, output), change_table, done=_MADE)
@@ -236,7 +238,7 @@ def change(
                 raise _unknown_outcome(resource, f"{leader.endpoint}: it was not committed in time")
             raise_for(outcome.error_code, outcome.error_message, f"{entity_text(resource)} is left as it was")
 
-    ask_either(bootstrap, ask, timeout_ms)
+    ask_either(bootstrap, ask, timeout_ms, changes=True)
     return {
         "entity": entity_text(resource),
         "changes": [
@@ -259,7 +261,7 @@ def describe(
     def ask(leader: Connection | KafkaConnection) -> list[Row]:
         return _describe(leader, resource, names, min(timeout_ms, REQUEST_TIMEOUT_MS))
 
-    return ask_either(bootstrap, ask, timeout_ms)
+    return ask_either(bootstrap, ask, timeout_ms, changes=False)
 
 
 def _describe(

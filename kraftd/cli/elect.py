@@ -122,7 +122,11 @@ def elect(
     rows = elect_leaders(endpoints, _PREFERRED if preferred else _UNCLEAN, wanted, timeout_ms)
     elected = sum(row["outcome"] == _ELECTED for row in rows)
     emit(
-        rows, output_of(context, output), elect_table, done=f"{elected} leaders were elected" * bool(elected)
+        rows,
+        output_of(context, output),
+        elect_table,
+        done=f"{elected} leader{'s were' if elected > 1 else ' was'} elected" * bool(elected),
+        nothing="no partition needs it",
     )
     _check(rows, _CANNOT_NOW if preferred and of_all else _NO_ERROR)
 
@@ -226,7 +230,7 @@ def _check(rows: Sequence[Row], excused: str) -> None:
 def elect_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """One row a partition, its topic, which may be long, at the end; then what the errors mean, each once."""
     if not rows:
-        return "no partition needs it"
+        return ""
     cells = [(row["partition"], row["outcome"], row["error"] or "-", row["topic"]) for row in rows]
     told = dict.fromkeys(f"{row['error']}: {row['why']}" for row in rows if row["error"] and row["why"])
     table = columns(("Partition", "Outcome", "Error", "Topic"), cells)

@@ -134,13 +134,14 @@ def _timed_read(named: Sequence[Endpoint], timeout_ms: int) -> tuple[float, str]
 
 
 def _verdict(data: Mapping[str, Any]) -> str:
-    """What is wrong with the quorum; else which nodes something is wrong with, as the table tells what."""
+    """What is wrong with the quorum; else which nodes something is wrong with, and what."""
     ill = [id_text(node["node_id"], node["endpoint"]) for node in data["nodes"] if not node["healthy"]]
     of_nodes = sum(len(node["problems"]) for node in data["nodes"])
     of_quorum = data["problems"][: len(data["problems"]) - of_nodes]
     if of_quorum:
         return in_short(of_quorum)
-    return f"node{'s' * (len(ill) > 1)} {' and '.join(ill)}"
+    why = in_short(text for node in data["nodes"] for text in node["problems"])
+    return f"node{'s' * (len(ill) > 1)} {' and '.join(ill)}: {why}"
 
 
 def health_table(data: Mapping[str, Any]) -> str:

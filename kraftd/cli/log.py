@@ -122,7 +122,8 @@ def dump_files(
         raise UsageError("--follow takes one FILE or DIR; open a second terminal for another")
     items = dump.follow(paths[0], selection) if follow else read_all(paths, selection)
     written = write_items(items, output_of(context, output), flush_each=follow)
-    _finish(paths, from_offset, written)
+    is_all = selection == msgspec.structs.replace(Selection(), show_secrets=show_secrets)
+    _finish(paths, from_offset, written, is_all=is_all)
 
 
 app.command("state")(log_state.state)
@@ -197,17 +198,22 @@ def write_items(items: Iterable[Item], output: Format, *, flush_each: bool) -> W
     return WrittenItems(batches, bad)
 
 
-def _finish(paths: Sequence[Path], from_offset: Offset, written: WrittenItems) -> None:
-    """End with 1 if anything was bad; say what is empty, and where the logs end if they end before what was
-    asked for.
+def _finish(paths: Sequence[Path], from_offset: Offset, written: WrittenItems, *, is_all: bool) -> None:
+    """End with 1 if anything was bad; say what is empty, and if nothing is what was asked for: where the logs
+    end, if they end before it.
     """
+    said = False
     for path in paths:
         if path.is_file() and not path.stat().st_size:
+            said = True
             note(f"{path} is empty: it holds no batch")
     for path in paths if from_offset and not written.batches else ():
         end = dump.end_of(path)
         if end <= from_offset and path.stat().st_size:
+            said = True
             note(f"{path} ends at offset {end}: nothing in it is at or after {from_offset}")
+    if not (is_all or said or written.batches or written.is_bad):
+        note("nothing is within the offsets, times and types that were asked for")
     if written.is_bad:
         raise typer.Exit(ExitCode.ERROR)
 

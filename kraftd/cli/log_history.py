@@ -18,10 +18,10 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from kraftd.cli.failures import ExitCode
+from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.log_diff import change_data
 from kraftd.cli.log_state import DirectoryArgument, SecretsOption
-from kraftd.cli.options import OutputOption, check_utf8, output_of
+from kraftd.cli.options import OutputOption, check_utf8, output_of, parse_partition
 from kraftd.cli.output import columns, emit, id_text, note
 from kraftd.cli.times import time_text
 from kraftd.logtools.finding import find_log
@@ -59,6 +59,7 @@ def history(
 ) -> None:
     """Show what happened to one topic, partition, broker or config."""
     check_utf8([name], "NAME")
+    _check_name(kind.value, name)
     subject = HISTORY_SUBJECTS[kind.value]
     found = history_of(find_log(directory), subject, name, show_secrets=show_secrets)
     emit(
@@ -66,6 +67,18 @@ def history(
     )
     if found.damage is not None:
         raise typer.Exit(ExitCode.ERROR)
+
+
+def _check_name(kind: str, name: str) -> None:
+    """Refuse what can be no name of this kind: no log is about it.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if kind == "partition":
+        parse_partition(name)
+    if kind == "broker" and not (name.isascii() and name.isdigit()):
+        raise UsageError(f"{name!r} is no broker; write its node.id, as 2")
 
 
 def history_data(found: History, subject: HistorySubject, name: str) -> Json:

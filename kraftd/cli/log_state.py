@@ -184,6 +184,8 @@ def _write_tables(found: State, places: list[Place], *, show_secrets: bool) -> N
     for place in places:
         table = _table_of(found.image, place, show_secrets=show_secrets)
         write(f"{place.path}:\n{table or '(none)'}\n" if several else table)
+        if not (several or table):
+            note(f"there is nothing at {place.path}")
     for remark in remarks(found):
         note(remark)
 

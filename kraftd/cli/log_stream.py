@@ -85,7 +85,7 @@ class LogStream:
             raise refusal
         text = "; ".join(dict.fromkeys(map(str, reasons)))
         raise NotConnectedError(
-            f"no node answers: {text}; check that they run, and the ports in --bootstrap-controller"
+            f"no node answers: {text}; check that they run, and the ports that were named"
         )
 
     def follow(self, offset: Offset) -> Iterator[Part]:

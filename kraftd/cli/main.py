@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kraftd.cli import waiting
+from kraftd.cli.arguments import make_strict
 from kraftd.cli.failures import CommandError, ExitCode
 from kraftd.cli.help_text import make_plain, write_sections
 from kraftd.cli.options import BOOTSTRAP_VARIABLE, GlobalOptions, OutputOption
@@ -79,6 +80,7 @@ class LazyGroup(TyperGroup):
         command: Any = group.commands.get(cmd_name, group)
         command.name = cmd_name
         make_plain(command)
+        make_strict(command)
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -172,7 +174,7 @@ def _usage(error: typer.TyperException, arguments: Sequence[str]) -> int:
     option = getattr(error, "option_name", "")
     if option.removeprefix("-").isdigit():  # the parser takes -12 for an option -1
         word = next((word for word in arguments if word.startswith(option)), option)
-        text = f"{word} is negative, and no id or number here is"
+        text = f"{word} is negative; ids and numbers here are not"
     if option in _FORMAT_FLAGS:
         text += f"; write -o {option.removeprefix('--')}"
     context = getattr(error, "ctx", None)

@@ -21,7 +21,7 @@ import typer
 from kraftd.cli.failures import CommandError
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import Format, columns, emit, terminal_columns
-from kraftd.regular_file import open_to_read
+from kraftd.regular_file import NotAFileError, kind_of, open_to_read
 
 app = typer.Typer()
 
@@ -92,6 +92,9 @@ class Tail:
             raise CommandError(
                 f"{self.path} does not exist; name a file that holds a node's stderr"
             ) from error
+        except NotAFileError as error:
+            what = f"{self.path} is {kind_of(self.path)}"
+            raise CommandError(f"{what}; name a file that holds a node's stderr") from error
         except OSError as error:
             raise CommandError(f"{self.path} cannot be read: {error.strerror}") from error
         self._position = size

@@ -21,6 +21,9 @@ NODE_ID_MAX = (1 << 31) - 1
 PARTITION_MAX = (1 << 31) - 1
 OFFSET_MAX = (1 << 63) - 1
 
+_NUMBER_DIGITS_MAX = 100
+"""Of a number that is read at all."""
+
 OutputOption: TypeAlias = Annotated[
     Format | None,
     typer.Option("--output", "-o", help="How the output is written. (default: table)", show_default=False),
@@ -98,8 +101,10 @@ def parse_partition(text: str) -> tuple[str, int]:
     """
     topic, dash, index = text.rpartition("-")
     check_line([text], "a partition")
-    if not (dash and topic and index.isascii() and index.isdigit() and int(index) <= PARTITION_MAX):
+    if not (dash and topic and index.isascii() and index.isdigit()):
         raise UsageError(f"{text!r} names no partition; write TOPIC-PARTITION, as orders-3")
+    if len(index) > _NUMBER_DIGITS_MAX or int(index) > PARTITION_MAX:
+        raise UsageError(f"{text!r} names no partition: their numbers are 0 to {PARTITION_MAX}")
     return topic, int(index)
 
 

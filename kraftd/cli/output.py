@@ -18,6 +18,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 import msgspec
@@ -110,7 +111,12 @@ def wrapped(line: str, indent: str, width: int) -> str:
     if not 0 < width < len(line):
         return line
     parts = textwrap.wrap(
-        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        line.lstrip(" "),
+        width,
+        initial_indent=" " * _indent(line),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
     return "\n".join(parts)
 
@@ -179,20 +185,26 @@ def to_yaml(data: Data) -> str:
 def columns(headers: Sequence[str], rows: Iterable[Sequence[object]], room: int | None = None) -> str:
     """A table: headers, then rows, every column as wide as its widest cell and two spaces apart.
 
-    The last column comes to what a terminal leaves it, or `room` columns; 0: as much as it needs.
+    The last column comes to what a terminal leaves it, or `room` columns; 0: as much as it needs. Where even
+    the others are too wide, rows are broken at one column.
     """
     room = terminal_columns(sys.stdout) if room is None else room
     cells = [tuple(headers), *(tuple(on_one_line(str(cell)) for cell in row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(headers))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-    return "\n".join(_row(line.rstrip(), sum(widths[:-1]) + 2 * (len(widths) - 1), room) for line in lines)
+    starts = [start + 2 * at for at, start in enumerate(accumulate(widths[:-1], initial=0))]
+    at = max((start for start in starts if start - 2 <= room), default=0)
+    return "\n".join(_row(line.rstrip(), at, room) for line in lines)
 
 
 def _row(line: str, at: int, room: int) -> str:
-    """A line of a table whose last cell begins at a column, broken where a terminal has no room for it."""
+    """A line whose last cell begins at a column, broken where a terminal has no room for it: within that
+    column if its words have room there, else before it.
+    """
     if not 0 < room < len(line):
         return line
-    if room - at >= _CELL_MIN:
+    longest = max(map(len, line[at:].split()), default=0)
+    if room - at >= max(_CELL_MIN, longest):
         return wrapped(line, " " * at, room)
     indent = " " * _INDENT
     return "\n".join(part for part in (line[:at].rstrip(), wrapped(indent + line[at:], indent, room)) if part)
@@ -202,7 +214,7 @@ def labels(pairs: Iterable[tuple[str, object]], width: int = LABEL_WIDTH) -> str
     """Kafka's `Label:   value` lines, values starting in one column."""
     lines = (f"{name + ':':<{width}}{on_one_line(str(value))}".rstrip() for name, value in pairs)
     room = terminal_columns(sys.stdout)
-    return "\n".join(wrapped(line, " " * width, room) for line in lines)
+    return "\n".join(_row(line, width, room) for line in lines)
 
 
 def ids_or_dash(ids: Sequence[int]) -> str:

@@ -56,17 +56,21 @@ class PendingRecords:
         """How many there are."""
         return self.kinds.total()
 
-    def add(self, batch: BatchView, begin: Offset) -> None:
-        """Count the records of a batch from an offset on.
+    def add(self, batch: BatchView, begin: Offset, most: int) -> Offset:
+        """Count the records of a batch from an offset on, so many at most; up to where they were counted.
 
         Raises:
             MalformedError: One cannot be read.
         """
+        base = batch.base_offset
+        begin = max(begin, base)
+        end = min(batch.end_offset, begin + most)
         if batch.is_control:
-            self.kinds[CONTROL] += batch.end_offset - max(batch.base_offset, begin)
-            return
-        for value in batch.values()[max(begin - batch.base_offset, 0) :]:
+            self.kinds[CONTROL] += end - begin
+            return end
+        for value in batch.values()[begin - base : end - base]:
             self._add(decode_record(value))
+        return end
 
     def topics(self) -> list[tuple[Uuid, str | None, str, int]]:
         """Of each topic its id, its name if a record has it, what became of it, of how many partitions."""
@@ -132,8 +136,8 @@ def pending_since(bootstrap: Sequence[Endpoint], reported: Offset, limit: int, t
 def _read(
     leader: Connection, pending: PendingRecords, begin: Offset, limit: int
 ) -> tuple[Offset, Offset, Offset]:
-    """Count what a node has behind an offset, up to what is committed now: where that begins, how far it was
-    counted, and where it ends.
+    """Count what a node has behind an offset, up to the limit or what is committed now: where that begins,
+    how far it was counted, and where it ends.
     """
     at, end = begin, -1
     while end < 0 or (at < end and pending.count < limit):
@@ -148,8 +152,8 @@ def _read(
         if not batches:
             break
         for batch in batches:
-            pending.add(batch, at)
-            at = batch.end_offset
+            if pending.count < limit:
+                at = pending.add(batch, at, limit - pending.count)
     return begin, at, max(end, at)
 
 

@@ -195,7 +195,7 @@ def cancel_command(
     rows = list(outcome.rows)
     _tell(output_of(context, output), outcome, rows, cancel_text, "the moves were called off")
     if wanted is not None and len(keys) < len(wanted):
-        note(f"{len(wanted) - len(keys)} of {len(wanted)} partitions were not being moved")
+        note(share_text(len(wanted) - len(keys), len(wanted), "was not being moved", "were not being moved"))
 
 
 def _tell(form: Format, outcome: Outcomes, data: Any, text: Callable[[Any], str], done: str) -> None:
@@ -244,7 +244,13 @@ def _racks(bootstrap: Sequence[Endpoint], ids: Sequence[NodeId], timeout_ms: int
 def _check_factor(present: Assignment, racks: Mapping[NodeId, object], factor: int | None) -> None:
     needed = max(map(len, present.values()), default=0) if factor is None else factor
     if needed > len(racks):
-        raise RefusedError(f"{needed} replicas need as many brokers, and {len(racks)} are named")
+        named = "1 is" if len(racks) == 1 else f"{len(racks)} are"
+        raise RefusedError(f"{needed} replicas need as many brokers, and {named} named")
+
+
+def share_text(count: int, of_all: int, one: str, many: str) -> str:
+    """That so many partitions of all are something: of one, or of many."""
+    return f"{count} of {of_all} partition{'s' * (of_all > 1)} {one if count == 1 else many}"
 
 
 def _check_progress(rows: Sequence[Row]) -> None:
@@ -252,11 +258,10 @@ def _check_progress(rows: Sequence[Row]) -> None:
     states = [row["state"] for row in rows]
     not_so = states.count(State.DIFFERS) + states.count(State.UNKNOWN)
     if not_so:
-        raise RefusedError(
-            f"{not_so} of {len(rows)} partitions are not, and are not becoming, what the file wants"
-        )
+        one, many = (f"{are} not, and {are} not becoming, what the file wants" for are in ("is", "are"))
+        raise RefusedError(share_text(not_so, len(rows), one, many))
     if moving := states.count(State.IN_PROGRESS):
-        raise UnhealthyError(f"{moving} of {len(rows)} partitions are still being moved")
+        raise UnhealthyError(share_text(moving, len(rows), "is still being moved", "are still being moved"))
 
 
 # --- what is said

@@ -37,6 +37,9 @@ REQUEST_TIMEOUT_MS = 1_000
 
 RETRY_PAUSE_MS = 50
 
+UNSENT = "nothing was changed; "
+"""What follows for a change if nobody leads."""
+
 _GRACE_S = 0.1
 
 NAMED_BY_ONE_MAX = 32
@@ -301,7 +304,13 @@ def survey(
     return found
 
 
-def ask_leader(bootstrap: Sequence[Endpoint], ask: Callable[[Connection], Result], timeout_ms: int) -> Result:
+def ask_leader(
+    bootstrap: Sequence[Endpoint],
+    ask: Callable[[Connection], Result],
+    timeout_ms: int,
+    *,
+    changes: bool = False,
+) -> Result:
     """Send a request to the leader until it responds.
 
     Args:
@@ -310,6 +319,7 @@ def ask_leader(bootstrap: Sequence[Endpoint], ask: Callable[[Connection], Result
             `UnhealthyError` when the node cannot answer now, for example because it leads no more. Then, and
             after a lost connection, it is called again; every other error ends the search.
         timeout_ms: How long to look for a leader that answers.
+        changes: Whether the request changes anything, so that one that was not sent is told as such.
 
     Raises:
         NotConnectedError: No node could be reached at all, or the leader was lost again and again.
@@ -320,15 +330,15 @@ def ask_leader(bootstrap: Sequence[Endpoint], ask: Callable[[Connection], Result
         while True:
             try:
                 with survey(bootstrap, until_conclusive=True) as found:
-                    return ask(leader_of(found))
+                    return ask(leader_of(found, UNSENT if changes else ""))
             except (LostError, UnhealthyError):
                 if time.monotonic() + RETRY_PAUSE_MS / 1_000 >= deadline:
                     raise
             time.sleep(RETRY_PAUSE_MS / 1_000)
 
 
-def leader_of(found: Survey) -> Connection:
-    """The connection to the node that leads.
+def leader_of(found: Survey, so: str = "") -> Connection:
+    """The connection to the node that leads; `so` is what follows if none does, as for `no_leader_text`.
 
     Raises:
         NotConnectedError: No node could be reached at all.
@@ -338,7 +348,7 @@ def leader_of(found: Survey) -> Connection:
         return found.leader.connection
     if not found.reachable:
         raise NotConnectedError(unreachable_text(found))
-    raise UnhealthyError(no_leader_text(found))
+    raise UnhealthyError(no_leader_text(found, so))
 
 
 def no_leader_text(found: Survey, so: str = "") -> str:
@@ -352,7 +362,7 @@ def unreachable_text(found: Survey) -> str:
     for view in found.views:
         asked.setdefault(view.error, []).append(str(view.endpoint))
     reasons = "; ".join(f"{', '.join(nodes)}: {error}" for error, nodes in asked.items())
-    return f"no node answers: {reasons}; check that they run, and the ports in --bootstrap-controller"
+    return f"no node answers: {reasons}; check that they run, and the ports that were named"
 
 
 def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> OwnView:

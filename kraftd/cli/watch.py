@@ -72,6 +72,8 @@ def watch(
     stream = LogStream(nodes, note)
     ends = _ends(stream, nodes)
     begin = ends.high_watermark if from_offset is None else from_offset
+    if begin > ends.high_watermark:
+        note(f"waiting for offset {begin}: what is committed ends before {ends.high_watermark}")
     if as_changes:
         lines = change_lines(stream, ends, begin, show_secrets=show_secrets)
     else:

@@ -153,7 +153,7 @@ class FrameReader:
         kind = opening[LENGTH_BYTES]
         protocol = protocol_of(opening)
         if self.codec is None and protocol in _REFUSED_BY_NAME:
-            return f"this is {protocol.value}, which this listener does not speak"
+            return f"this is {protocol.value}, which is not spoken here"
         if not 0 < length <= self.limit_bytes:
             return f"a frame of {length} bytes; 1 to {self.limit_bytes} are accepted"
         if protocol is Protocol.KAFKA:

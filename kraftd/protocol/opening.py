@@ -16,8 +16,10 @@ OPENING_BYTES: Final = LENGTH_BYTES + 1
 
 MSGPACK_ARRAYS: Final = range(0x90, 0xA0)
 KAFKA_API_KEYS: Final = 0x00
-_TLS_HANDSHAKE: Final = b"\x16\x03"
-_HTTP_METHODS: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PRI ")
+_TLS_RECORDS: Final = (b"\x16\x03", b"\x15\x03")
+"""A handshake, or an alert, which answers what is no handshake."""
+_HTTP_BEGINS: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PRI ", b"HTTP")
+"""Methods, and what every response begins with."""
 
 
 class Protocol(Enum):
@@ -33,9 +35,9 @@ class Protocol(Enum):
 def protocol_of(opening: Buffer) -> Protocol:
     """The protocol of a connection that begins with these bytes, `OPENING_BYTES` or more."""
     first = bytes(opening[:OPENING_BYTES])
-    if first.startswith(_TLS_HANDSHAKE):
+    if first.startswith(_TLS_RECORDS):
         return Protocol.TLS
-    if first.startswith(_HTTP_METHODS):
+    if first.startswith(_HTTP_BEGINS):
         return Protocol.HTTP
     kind = first[LENGTH_BYTES]
     if kind in MSGPACK_ARRAYS:

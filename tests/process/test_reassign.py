@@ -139,7 +139,7 @@ def test_what_is_not_there_is_told_before_anything_is_changed(start: Start, tmp_
         plan = ("plan", "--topic", "orders", "--brokers")
         assert refused(*plan, "11,99") == "kraftctl: there is no broker 99\n"
         assert "broker 14 is fenced" in refused(*plan, "11,14")
-        assert "2 replicas need as many brokers, and 1 are named" in refused(*plan, "11")
+        assert "2 replicas need as many brokers, and 1 is named" in refused(*plan, "11")
         assert "there is no topic t" in refused("plan", "--topic", "t", "--brokers", "11")
         with KafkaClient(cluster.wait_leader().port) as client:
             moving = client.ask(m.ListPartitionReassignmentsRequest(topics=None))

@@ -196,8 +196,18 @@ DELETIONS = (
         _PENDING,
         (
             "kraftd.cli.pending:PendingRecords.add",
-            "max(begin - batch.base_offset, 0)",
-            "max(begin - batch.base_offset - 1, 0)",
+            "begin = max(begin, base)",
+            "begin = max(begin - 1, base)",
+        ),
+    ),
+    of_deletions(
+        "counted-past-the-limit",
+        "More records that a broker has not read are counted than were asked for.",
+        _PENDING,
+        (
+            "kraftd.cli.pending:PendingRecords.add",
+            "min(batch.end_offset, begin + most)",
+            "batch.end_offset",
         ),
     ),
 )

@@ -57,6 +57,8 @@ class ScriptedNode:
         self.seen: list[Any] = []
         self.refusal = ""
         self.silent = False
+        self.ignored = 0
+        """So many requests of kraftd's protocol are not answered, as by a process that is stopped."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._connections: list[socket.socket] = []
@@ -88,15 +90,19 @@ class ScriptedNode:
         try:
             while data := connection.recv(65_536):
                 for frame in reader.feed(data):
-                    if not self.silent:
-                        codec = reader.codec or self.codec
-                        self._answer(connection, codec.decode_request(frame))
+                    codec = reader.codec or self.codec
+                    if not (self.silent or (codec is MSGPACK and self._ignores())):
+                        self._answer(connection, codec.decode_request(frame), codec)
         except MalformedError:
             _end(connection)
         except OSError:
             return
 
-    def _answer(self, connection: socket.socket, request: Any) -> None:
+    def _ignores(self) -> bool:
+        self.ignored -= 1
+        return self.ignored >= 0
+
+    def _answer(self, connection: socket.socket, request: Any, codec: Codec) -> None:
         if isinstance(request.message, HandshakeRequest):
             me = Identity(cluster_id=CLUSTER_ID, software="scripted 1", node_id=self.node_id)
             refused = me.refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, self.refusal)
@@ -115,7 +121,9 @@ class ScriptedNode:
 
 
 class ScriptedKafkaNode(ScriptedNode):
-    """A node that speaks Kafka's wire alone, and serves what it has a response for."""
+    """A controller of Kafka: it speaks Kafka's wire alone, and serves Vote (52) and what it has a response
+    for.
+    """
 
     codec = KAFKA
     codecs: ClassVar[Mapping[int, Codec]] = {0: KAFKA}
@@ -124,7 +132,7 @@ class ScriptedKafkaNode(ScriptedNode):
         super().__init__(node_id)
         self.newest = dict(versions or {})
         """The highest version of some APIs that it knows, by key."""
-        self.unspoken: tuple[ApiVersionsResponseApiVersion, ...] = ()
+        self.unspoken: tuple[ApiVersionsResponseApiVersion, ...] = (ApiVersionsResponseApiVersion(52, 0, 2),)
         """APIs that it serves, and the command line does not speak."""
         self.responses[ApiVersionsRequest] = self._api_versions
 
@@ -140,7 +148,7 @@ class ScriptedKafkaNode(ScriptedNode):
         )
         return ApiVersionsResponse(api_keys=(*keys, *self.unspoken))
 
-    def _answer(self, connection: socket.socket, request: Any) -> None:
+    def _answer(self, connection: socket.socket, request: Any, codec: Codec) -> None:
         self.seen.append(request.message)
         response = self.responses[type(request.message)](request.message)
         if response is None:
@@ -163,10 +171,13 @@ class ScriptedNodeOfBoth(ScriptedKafkaNode):
 
     codecs: ClassVar[Mapping[int, Codec]] = {**CODECS, 0: KAFKA}
 
-    def _answer(self, connection: socket.socket, request: Any) -> None:
-        is_own = isinstance(request.message, HandshakeRequest | DescribeNodeRequest)
-        speaks = ScriptedNode if is_own else ScriptedKafkaNode
-        speaks._answer(self, connection, request)
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.unspoken = ()
+
+    def _answer(self, connection: socket.socket, request: Any, codec: Codec) -> None:
+        speaks = ScriptedNode if codec is MSGPACK else ScriptedKafkaNode
+        speaks._answer(self, connection, request, codec)
 
 
 def _end(end: socket.socket) -> None:

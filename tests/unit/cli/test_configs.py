@@ -374,6 +374,30 @@ def test_what_can_be_no_name_or_broker_is_a_usage_error(
     assert not any(node.seen for node in quorum.nodes.values())
 
 
+@pytest.mark.parametrize(
+    ("command", "so"),
+    [
+        (("set", "log.retention.ms=1"), "nothing was changed; "),
+        (("delete", "log.retention.ms"), "nothing was changed; "),
+        (("get", "log.retention.ms"), ""),
+    ],
+)
+def test_without_a_leader_a_change_is_told_as_not_made(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, command: tuple[str, ...], so: str
+) -> None:
+    quorum.lead(NO_NODE)
+    outcome = configs(kraftctl, quorum, *command, "--timeout-ms", 100)
+    says = f"kraftctl: no leader: nobody campaigns; {so}kraftctl status shows every node's view\n"
+    assert outcome == (5, "", says)
+
+
+def test_which_config_is_set_twice_is_told(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    outcome = configs(
+        kraftctl, quorum, "set", "log.retention.ms=1", "log.cleaner.threads=2", "log.retention.ms=3"
+    )
+    assert outcome == (64, "", "kraftctl: log.retention.ms is set twice; name each once\n")
+
+
 def test_kafkas_own_controllers_are_asked_in_kafkas_protocol(kraftctl: Kraftctl) -> None:
     node = ScriptedKafkaNode(1)
     node.responses[IncrementalAlterConfigsRequest] = lambda _: altered()

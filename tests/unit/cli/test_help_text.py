@@ -73,7 +73,7 @@ def test_a_negative_id_is_no_option_that_nobody_knows(kraftctl: Kraftctl, words:
     outcome = kraftctl("--bootstrap-controller", "127.0.0.1:1", *words)
     assert (outcome.code, outcome.out) == (64, "")
     assert outcome.err == (
-        f"kraftctl: {words[-1]} is negative, and no id or number here is; "
+        f"kraftctl: {words[-1]} is negative; ids and numbers here are not; "
         f"see kraftctl {words[0]} {words[1]} --help\n"
     )
 

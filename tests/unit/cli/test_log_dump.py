@@ -345,4 +345,21 @@ def test_an_offset_past_the_end_is_said(kraftctl: Kraftctl, segment: Path) -> No
     assert outcome.code == 0
     assert outcome.err == f"kraftctl: {segment} ends at offset 5: nothing in it is at or after 5\n"
     assert kraftctl("log", "dump", segment, "--from-offset", "4").err == ""
-    assert kraftctl("log", "dump", segment, "--to-offset", "0").err == ""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--to-offset", "0"),
+        ("--from-offset", "3", "--to-offset", "2"),
+        ("--from-time", "2099-01-01"),
+        ("--to-time", "2001-01-01"),
+    ],
+)
+def test_that_nothing_is_what_was_asked_for_is_said(
+    kraftctl: Kraftctl, segment: Path, more: tuple[str, ...]
+) -> None:
+    outcome = kraftctl("log", "dump", segment, *more)
+    says = "kraftctl: nothing is within the offsets, times and types that were asked for\n"
+    assert (outcome.code, outcome.err) == (0, says)
+    assert kraftctl("log", "dump", segment, *more, "-o", "json").err == says

@@ -86,6 +86,11 @@ def test_a_part_of_the_state(kraftctl: Kraftctl, made: LogMaker) -> None:
     )
 
 
+def test_a_part_of_the_state_that_is_empty_is_told_as_such(kraftctl: Kraftctl, made: LogMaker) -> None:
+    outcome = kraftctl("log", "state", made.home, "--path", "/scram")
+    assert outcome == (0, "", "kraftctl: there is nothing at /scram\n")
+
+
 def test_a_time_is_a_point(kraftctl: Kraftctl, made: LogMaker) -> None:
     # The batch of offset 7 is the fifth, a second after the one before it.
     assert (
@@ -241,6 +246,19 @@ def test_a_history(kraftctl: Kraftctl, made: LogMaker) -> None:
     assert (nothing.code, nothing.err.count("\n")) == (1, 1)
     assert "did you mean orders?" in nothing.err
     assert kraftctl("log", "history", made.home, "planet", "x").code == 64
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "says"),
+    [
+        ("partition", "orders", "'orders' names no partition; write TOPIC-PARTITION, as orders-3"),
+        ("broker", "x", "'x' is no broker; write its node.id, as 2"),
+    ],
+)
+def test_a_history_of_what_can_be_no_name_is_a_usage_error(
+    kraftctl: Kraftctl, made: LogMaker, kind: str, name: str, says: str
+) -> None:
+    assert kraftctl("log", "history", made.home, kind, name) == (64, "", f"kraftctl: {says}\n")
 
 
 def test_a_history_says_once_that_a_partition_went_offline(kraftctl: Kraftctl, made: LogMaker) -> None:

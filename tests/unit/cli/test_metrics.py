@@ -58,6 +58,15 @@ def test_a_log_without_metrics_says_when_there_will_be_some(kraftctl: Kraftctl, 
     assert "ten seconds after its start" in outcome.err
 
 
+def test_what_is_no_file_is_told_as_such(kraftctl: Kraftctl) -> None:
+    outcome = kraftctl("metrics", "--once", "/dev/null")
+    assert outcome == (
+        1,
+        "",
+        "kraftctl: /dev/null is a character device; name a file that holds a node's stderr\n",
+    )
+
+
 def test_the_newest_metrics_are_found_in_a_long_log(tmp_path: Path) -> None:
     noise = line("vote", 1, 3, why="x" * 200) * 20_000
     tail = Tail(log(tmp_path / "1", 1, line("metrics", 1, 2, n=1), noise))

@@ -53,9 +53,39 @@ def test_what_is_wider_than_a_terminal_is_broken_between_words(monkeypatch: pyte
         "  one two three four five",
         "  six",
     ], "no room for words in the last column"
-    assert columns(("Id", "Name"), [(1, "n" * 30)]).splitlines()[1:] == ["1", "    " + "n" * 30], (
+    assert columns(("Id", "Name"), [(1, "n" * 30)]).splitlines()[1:] == ["1", "  " + "n" * 30], (
         "no word is cut"
     )
+
+
+def test_a_word_that_has_no_room_in_its_column_stands_below_its_row_indented(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kraftd.cli.output.terminal_columns", lambda _: 50)
+    source = "DYNAMIC_DEFAULT_BROKER_CONFIG"
+    rows = [("cluster", "log.retention.ms", 5, source), ("1", "a.b", 6, "DEFAULT_CONFIG")]
+    emit("", Format.TABLE, lambda _: columns(("Of", "Name", "Value", "Source"), rows))
+    assert capsys.readouterr().out.splitlines() == [
+        "Of       Name              Value  Source",
+        "cluster  log.retention.ms  5",
+        f"  {source}",
+        "1        a.b               6      DEFAULT_CONFIG",
+    ]
+    emit("", Format.TABLE, lambda _: labels([("Hash", "h" * 30), ("Log", "l" * 60), ("Id", "i" * 26)]))
+    said = ["Hash:", "  " + "h" * 30, "Log:", "  " + "l" * 60, "Id:" + " " * 21 + "i" * 26]
+    assert capsys.readouterr().out.splitlines() == said
+
+
+def test_rows_that_are_too_wide_before_their_last_cell_are_broken_at_one_column() -> None:
+    rows = [(1, "follower", "12345", "-"), (2, "leader", "1", "one two")]
+    assert columns(("Id", "Role", "End", "Why"), rows, 16).splitlines() == [
+        "Id  Role",
+        "  End    Why",
+        "1   follower",
+        "  12345  -",
+        "2   leader",
+        "  1      one two",
+    ]
 
 
 def test_a_table_is_broken_and_json_never_is(

@@ -319,13 +319,20 @@ def test_a_partition_that_is_well_is_said_to_be(kraftctl: Kraftctl, quorum: Scri
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ["orders", "orders-", "-3", "orders-x", "orders-2147483648", "orders-\u0663"]
-)
+@pytest.mark.parametrize("text", ["orders", "orders-", "-3", "orders-x", "orders-\u0663"])
 def test_what_names_no_partition_is_refused(kraftctl: Kraftctl, quorum: ScriptedQuorum, text: str) -> None:
     outcome = ask(kraftctl, quorum, "partitions", "explain", "--", text)
     assert (outcome.code, outcome.out) == (64, "")
     assert "names no partition; write TOPIC-PARTITION, as orders-3" in outcome.err
+
+
+@pytest.mark.parametrize("number", ["2147483648", "9" * 5_000])
+def test_a_number_that_no_partition_has_is_told_as_such(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, number: str
+) -> None:
+    outcome = ask(kraftctl, quorum, "partitions", "explain", f"orders-{number}")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (64, "", 1)
+    assert "names no partition: their numbers are 0 to 2147483647" in outcome.err or len(number) > 100
 
 
 def test_a_partition_that_is_not_there_is_refused(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
@@ -382,7 +389,30 @@ def test_a_broker_that_nobody_needs_can_stop(kraftctl: Kraftctl, quorum: Scripte
         "can_stop": True,
         "without_leader": [],
         "under_min_isr": [],
+        "offline": [],
     }
+    assert {one.condition for one in quorum.nodes[2].seen if isinstance(one, m.ListPartitionsRequest)} == {7}
+
+
+def test_offline_partitions_that_wait_for_a_broker_that_hangs_are_told(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    entry = m.ListBrokersResponseBroker(broker_id=2, is_fenced=True)
+    quorum.nodes[2].responses[m.ListBrokersRequest] = lambda _: m.ListBrokersResponse(brokers=(entry,))
+    waiting = (
+        partition(1, leader_id=-1, isr=(2,)),
+        partition(2, leader_id=-1, isr=(), eligible_leader_replicas=(1, 2)),
+    )
+    others = (partition(0, leader_id=-1, isr=(1,)), partition(3, leader_id=-1, isr=()))
+    found = {1: page(topic("orders", ORDERS, *waiting, *others)), 7: page()}
+    quorum.nodes[2].responses[m.ListPartitionsRequest] = lambda request: found[request.condition]
+    outcome = ask(kraftctl, quorum, "brokers", "can-stop", "2")
+    assert (outcome.code, outcome.out.splitlines()[2:]) == (
+        0,
+        ["2 offline partitions wait for it: before it is killed, see kraftctl partitions explain orders-1."],
+    )
+    data = ask(kraftctl, quorum, "brokers", "can-stop", "2", "-o", "json").data
+    assert [row["partition"] for row in data["offline"]] == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from kraftd.cli.pending import CONTROL, PendingRecords
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.records.batch import encode_batch, scan
+from kraftd.records.batch import encode_batch, encode_control_batch, scan
 from kraftd.records.frame import AnyRecord, encode_record
 from kraftd.records.messages import (
     ConfigRecord,
@@ -170,12 +171,30 @@ def test_a_log_that_does_not_reach_back_is_counted_from_its_begin(
     assert "at least 14 records are behind that, from 10 on." in ask(kraftctl, quorum, 4).out
 
 
-def test_no_more_is_counted_than_allowed_but_for_the_rest_of_a_batch(
-    kraftctl: Kraftctl, quorum: ScriptedQuorum
+@pytest.mark.parametrize(("limit", "to"), [(1, 11), (4, 14), (5, 15), (6, 16), (13, 23)])
+def test_no_more_is_counted_than_allowed_also_within_a_batch(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, limit: int, to: int
 ) -> None:
-    data = ask(kraftctl, quorum, 9, "--limit", "6", "-o", "json").data
-    assert (sum(data["records"].values()), data["counted_to_offset"], data["end_offset"]) == (8, 18, END)
+    data = ask(kraftctl, quorum, 9, "--limit", limit, "-o", "json").data
+    assert (sum(data["records"].values()), data["counted_to_offset"], data["end_offset"]) == (limit, to, END)
     assert not data["is_complete"]
+
+
+def test_a_limit_that_is_just_enough_counts_all(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    data = ask(kraftctl, quorum, 9, "--limit", 14, "-o", "json").data
+    assert (sum(data["records"].values()), data["counted_to_offset"], data["is_complete"]) == (14, END, True)
+
+
+@pytest.mark.parametrize(("begin", "most", "end"), [(0, 9, 13), (11, 9, 13), (10, 2, 12), (12, 0, 12)])
+def test_records_of_the_quorum_itself_are_counted_as_one_kind(begin: int, most: int, end: int) -> None:
+    (control,) = scan(encode_control_batch(10, 1, 1_000, [(2, b"a"), (2, b"b"), (2, b"c")]))
+    pending = PendingRecords()
+    assert pending.add(control, begin, most) == end
+    assert pending.kinds == {CONTROL: end - max(begin, 10)}
+
+
+def test_one_record_and_no_more_is_told_as_at_least_one(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    assert "; at least 1 record waits for it, from 10 on." in ask(kraftctl, quorum, 9, "--limit", 1).out
 
 
 def test_of_a_broker_that_reported_nothing_nothing_is_known(

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import socketserver
 import threading
 
 import pytest
@@ -445,8 +446,35 @@ def test_nobody_answering_is_a_table_and_2(kraftctl: Kraftctl, quorum: ScriptedQ
     at = ", ".join(sorted(node.address for node in quorum.nodes.values()))
     assert outcome.err == (
         f"kraftctl: no node answers: {at}: connection refused, nothing listens there; "
-        "check that they run, and the ports in --bootstrap-controller\n"
+        "check that they run, and the ports that were named\n"
     )
+
+
+def test_the_verdict_says_what_is_wrong_with_nodes(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    quorum.change(3, alarms=("disk_full: 1 MiB is left",))
+    outcome = kraftctl("health", "--bootstrap-controller", quorum.bootstrap)
+    assert outcome.code == 5
+    assert outcome.out.splitlines()[0] == "NOT healthy: node 3: disk_full: 1 MiB is left"
+    quorum.nodes[1].close()
+    first = kraftctl("health", "--bootstrap-controller", quorum.bootstrap).out.splitlines()[0]
+    assert first.startswith(
+        "NOT healthy: nodes 1 and 3: connection refused, nothing listens there; disk_full"
+    )
+
+
+def test_an_http_port_in_place_of_the_quorums_is_told_as_such(kraftctl: Kraftctl) -> None:
+    class Refusing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+            self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    server = socketserver.TCPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    outcome = kraftctl("replication", "--bootstrap-controller", f"127.0.0.1:{server.server_address[1]}")
+    server.shutdown()
+    server.server_close()
+    assert outcome.code == 2
+    assert "it does not speak kraftd's protocol: this is HTTP, which is not spoken here" in outcome.err
 
 
 def test_nodes_that_do_not_answer_for_different_reasons_are_told_apart(

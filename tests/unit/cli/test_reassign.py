@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kraftd.cli.failures import UsageError
-from kraftd.cli.reassign import inactive_text, parse_brokers
+from kraftd.cli.reassign import inactive_text, parse_brokers, share_text
 from kraftd.cli.reassignment_changes import PARTITIONS_PER_REQUEST, begin
 from kraftd.cli.reassignment_file import assignment_data, assignment_line, read_assignment
 from kraftd.cli.reassignment_progress import partitions_of, progress
@@ -199,7 +199,7 @@ def test_of_a_file_what_is_moved_is_called_off(
     node.responses[ALTER] = altered
     outcome = reassign(kraftctl, node, "cancel", "--file", plan)
     assert (outcome.code, outcome.out) == (0, "Called off: partition 3 of b.\n")
-    assert outcome.err == "kraftctl: 1 of 2 partitions were not being moved\n"
+    assert outcome.err == "kraftctl: 1 of 2 partitions was not being moved\n"
     assert asked(node) == [("b", 3, None)]
 
 
@@ -335,6 +335,14 @@ def test_kafkas_own_controllers_do_not_tell_of_topics(
     outcome = reassign(kraftctl, node, *command, *([plan] if command[-1] == "--file" else []))
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (4, "", 1)
     assert "is a node of Apache Kafka" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("count", "of_all", "says"),
+    [(1, 1, "1 of 1 partition is"), (1, 2, "1 of 2 partitions is"), (2, 2, "2 of 2 partitions are")],
+)
+def test_one_partition_is_and_several_are(count: int, of_all: int, says: str) -> None:
+    assert share_text(count, of_all, "is", "are") == says
 
 
 # -- what is said before

@@ -60,6 +60,19 @@ def test_no_log_begins_at_a_number_that_is_no_offset(kraftctl: Kraftctl, offset:
     assert f"{offset} is not in the range" in outcome.err
 
 
+@pytest.mark.parametrize(("more", "told"), [((), ""), ((7,), ""), ((8,), "8"), ((9, "--changes"), "9")])
+def test_that_nothing_is_committed_yet_at_an_offset_is_told(
+    kraftctl: Kraftctl, monkeypatch: pytest.MonkeyPatch, more: tuple[object, ...], told: str
+) -> None:
+    log = Log()
+    monkeypatch.setattr(log, "ends", lambda: LogEnds(0, 7))
+    monkeypatch.setattr("kraftd.cli.watch.LogStream", lambda *_: log)
+    begin = ("--from",) * bool(more)
+    outcome = kraftctl("--bootstrap-controller", "127.0.0.1:1", "watch", *begin, *more)
+    line = f"kraftctl: waiting for offset {told}: what is committed ends before 7\n"
+    assert outcome == (0, "", line if told else "")
+
+
 def changed(log: LogStream, begin: int, *, start: int = 0) -> list[dict[str, Any]]:
     return list(change_lines(log, LogEnds(start, 99), begin, show_secrets=False))
 

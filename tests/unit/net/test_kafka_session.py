@@ -293,7 +293,7 @@ async def test_another_protocol_is_named(opening: bytes, what: str) -> None:
         client.writer.write(opening)
         assert await client.end() == b""
         (line,) = [fields["reason"] for event, fields in node.log.lines if event == "bad_frame"]
-        assert line == f"this is {what}, which this listener does not speak"
+        assert line == f"this is {what}, which is not spoken here"
 
 
 async def test_clients_of_kafkas_wire_leave_the_last_slots_to_voters() -> None:

@@ -57,9 +57,9 @@ def test_frames_do_not_share_memory_with_what_was_fed() -> None:
         (b"\0\0\0\x65\x95", "a frame of 101 bytes; 1 to 100"),
         (b"\xff\xff\xff\xff\x95", "a frame of 4294967295 bytes"),
         (b"\0\0\0\x20\0\x12\0\3", "this is Kafka's protocol"),
-        (b"\x16\3\1\2\0\1\0\1\xfc\3\3", "this is TLS, which this listener does not speak"),
+        (b"\x16\3\1\2\0\1\0\1\xfc\3\3", "this is TLS, which is not spoken here"),
         (b"\0\0\0\x20\xc0", "byte 0xc0"),
-        (b"GET / HTTP/1.1\r\n", "this is HTTP, which this listener does not speak"),
+        (b"GET / HTTP/1.1\r\n", "this is HTTP, which is not spoken here"),
         (b"\0\0\0\x20\x85", "byte 0x85"),
     ],
 )

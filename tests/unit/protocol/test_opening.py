@@ -14,6 +14,8 @@ OPENINGS = {
     "the shortest TLS": (bytes.fromhex("1603030000"), "TLS"),
     "HTTP": (b"GET / HTTP/1.1\r\n", "HTTP"),
     "HTTP 2": (b"PRI * HTTP/2.0\r\n", "HTTP"),
+    "an HTTP server": (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
+    "a TLS server": (bytes.fromhex("15030300020246"), "TLS"),
     "SSH": (b"SSH-2.0-OpenSSH\r\n", "UNKNOWN"),
     "an API key of our own on Kafka's wire": (b"\0\0\0\x10\x4e\x20\0\0", "UNKNOWN"),
     "a long msgpack array": (b"\0\0\0\x10\xdc\0\x05", "UNKNOWN"),
