@@ -194,7 +194,7 @@ def test_records_of_the_quorum_itself_are_counted_as_one_kind(begin: int, most: 
 
 
 def test_one_record_and_no_more_is_told_as_at_least_one(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
-    assert "; at least 1 record waits for it, from 10 on." in ask(kraftctl, quorum, 9, "--limit", 1).out
+    assert "; at least 1 record is behind that, from 10 on." in ask(kraftctl, quorum, 9, "--limit", 1).out
 
 
 def test_of_a_broker_that_reported_nothing_nothing_is_known(
