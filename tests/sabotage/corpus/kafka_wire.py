@@ -156,4 +156,20 @@ KAFKA_WIRE = (
             "::test_who_does_not_lead_refuses_a_brokers_partitions_whatever_they_are",
         ),
     ),
+    mutant(
+        "a-slow-kraftd-is-called-kafka",
+        "D-36",
+        "Whatever answers in Kafka's protocol only is taken for a node of Kafka.",
+        "tests",
+        ("kraftd.cli.active_controller:_speaker_of", "connection.serves(_VOTE)", "True"),
+        where=("tests/unit/cli/test_slow_nodes.py",),
+    ),
+    mutant(
+        "a-slow-kraftd-is-not-asked-again",
+        "D-36",
+        "A node of kraftd that was silent for a moment is given up though the command has time.",
+        "tests",
+        ("kraftd.cli.active_controller:ask_kraftd", "speaker is None or left.ms <= 0", "True"),
+        where=("tests/unit/cli/test_slow_nodes.py",),
+    ),
 )
