@@ -280,7 +280,7 @@ class NodeDirectory:
         self.snapshots.add(info)
         if info.id.offset >= self.log.start_offset:
             return True
-        self.snapshots.remove(info.id)
+        self.snapshots.remove((info.id,))
         return False
 
     def raise_high_watermark(self, offset: Offset) -> None:

@@ -209,11 +209,8 @@ class SnapshotFiles:
     def _pins_of(self, snapshot_id: OffsetAndEpoch) -> Pins:
         return self._pins.setdefault(snapshot_id, Pins())
 
-    def remove(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Take a snapshot's name away, durably; the file goes with a later `take_removal`."""
-        self._remove((snapshot_id,))
-
-    def _remove(self, snapshot_ids: Sequence[OffsetAndEpoch]) -> None:
+    def remove(self, snapshot_ids: Sequence[OffsetAndEpoch]) -> None:
+        """Take the names of snapshots away, durably; the files go with a later `take_removal`."""
         self.infos = tuple(info for info in self.infos if info.id not in snapshot_ids)
         retire(self._disk, self._directory, map(self.path_of, snapshot_ids))
         self._retired += snapshot_ids
@@ -229,7 +226,7 @@ class SnapshotFiles:
                 gone.append(snapshot_id)
         self._others = tuple(one for one in self._others if one not in gone)
         if gone:
-            self._remove(gone)
+            self.remove(gone)
 
     def take_removal(self) -> Removal:
         """Return the files that nobody reads any more: the caller removes them."""

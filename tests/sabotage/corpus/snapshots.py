@@ -418,7 +418,7 @@ SNAPSHOTS = (
         "sim",
         (
             "kraftd.storage.snapshot_files:SnapshotFiles.remove_before",
-            "self._remove(gone)",
+            "self.remove(gone)",
             "pass",
         ),
     ),

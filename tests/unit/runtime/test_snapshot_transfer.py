@@ -126,7 +126,7 @@ def test_one_that_is_not_there_is_told_as_such(world: World, how: str) -> None:
 @covers("D-22")
 def test_one_that_is_cleaned_while_it_is_read_is_read_to_its_end(world: World) -> None:
     world.transfer.start_read(ReadSnapshot(7, HERE, 0, 100))
-    world.snapshots.remove(HERE)
+    world.snapshots.remove((HERE,))
     world.snapshots.take_removal().run()
     assert world.run() == [SnapshotRead(7, data_of(HERE)[:100], len(data_of(HERE)))]
     world.snapshots.take_removal().run()

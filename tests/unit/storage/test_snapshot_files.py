@@ -125,7 +125,7 @@ def test_one_that_goes_loses_its_name_at_once_and_its_bytes_when_nobody_reads_th
     reader, other = files.open_reader(FIRST), files.open_reader(FIRST)
     assert reader is not None
     assert other is not None
-    files.remove(FIRST)
+    files.remove((FIRST,))
     assert [info.id for info in files.infos] == [SECOND]
     assert files.open_reader(FIRST) is None
     gone = tmp_path / (names.snapshot_name(FIRST) + ".deleted")
@@ -150,7 +150,7 @@ class Refusing(OsFileSystem):
 def test_what_cannot_be_removed_is_said_and_stays_without_its_name(tmp_path: Path) -> None:
     disk = Disk(Refusing())
     files = SnapshotFiles(disk, tmp_path, (write(tmp_path, FIRST),))
-    files.remove(FIRST)
+    files.remove((FIRST,))
     (problem,) = files.take_removal().run()
     assert (
         problem == f"{tmp_path / names.snapshot_name(FIRST)}.deleted: unlink failed: Operation not permitted"
