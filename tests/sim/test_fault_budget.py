@@ -10,8 +10,9 @@ from kraftd.audit.linearizability import Operation
 from kraftd.raft.rejoin import Rejoin
 from kraftd.types import Election, Epoch, Offset
 from tests.firing import fires
+from tests.sim import fault_disks
 from tests.sim.fault_budget import WIPED, Harm, Judgement, holds_torn_election
-from tests.sim.fault_disks import ELECTION, Backup, FailedRead, RestoredBackup
+from tests.sim.fault_disks import ELECTION, Backup, ElectionBitRot, FailedRead, RestoredBackup
 from tests.sim.fault_machines import Kill, Pause, Resume
 from tests.sim.fault_meetings import RestoreAndCampaign
 from tests.sim.fault_snapshots import CoveredBadSector, CoveredSegmentDamage
@@ -199,6 +200,25 @@ def test_an_election_file_that_the_sidecar_makes_good_need_not_be_noticed() -> N
     node.start()
     world.run_for(3 * S)
     assert node.view().durable_election.epoch > before.epoch
+    assert node.id not in world.fault_budget.wounds
+
+
+def test_spaces_that_an_election_file_loses_need_not_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stand behind its line, or before it."""
+    world = world_at_work()
+    node = voter(world, leads=False)
+    node.crash()
+    damage, line = node.fs.damage, node.fs.durable_content(ELECTION).strip()
+
+    def cut_spaces(path: Path, *_: object) -> str:
+        return damage(path, "truncation", len(line), world.random)
+
+    monkeypatch.setattr(node.fs, "damage", cut_spaces)
+    monkeypatch.setattr(fault_disks, "any_of", lambda *_: node)
+    assert ElectionBitRot().apply(world)
+    assert node.fs.durable_content(ELECTION) == line
+    node.start()
+    world.run_for(3 * S)
     assert node.id not in world.fault_budget.wounds
 
 
