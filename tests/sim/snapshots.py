@@ -43,6 +43,8 @@ class SnapshotJudge:
         self._ledger = ledger
         self.hurt: set[tuple[NodeId, str]] = set()
         """Files that were damaged, by node and name: snapshots, and segments that one stands for."""
+        self._opened_with: dict[NodeId, frozenset[OffsetAndEpoch]] = {}
+        """The snapshots that were there when a process began."""
         self._digests: dict[OffsetAndEpoch, bytes] = {}
         self._whole: set[tuple[OffsetAndEpoch, bytes]] = set()
         """Files that were folded once, by their digest."""
@@ -61,8 +63,14 @@ class SnapshotJudge:
 
     def on_opened(self, node: "SimNode") -> None:
         """A process has opened its directory."""
+        self.note_opened(node)
         with _reading(node):
             self._look_at_all(node)
+
+    def note_opened(self, node: "SimNode") -> None:
+        """Remember which snapshots a process begins with."""
+        assert node.directory is not None
+        self._opened_with[node.id] = frozenset(info.id for info in node.directory.snapshots.infos)
 
     def on_start(self, node: "SimNode") -> None:
         """A log begins somewhere: it was opened, cut, or replaced by a snapshot."""
@@ -86,7 +94,9 @@ class SnapshotJudge:
         """A process has applied something for the first time, up to there."""
         assert node.directory is not None
         infos, end = node.directory.snapshots.infos, node.directory.log.end_offset
-        bound = max((info.id.offset for info in infos if info.id.offset <= end), default=0)
+        # One that was downloaded while this one was being loaded, it applies next.
+        ids = self._opened_with[node.id] & {info.id for info in infos}
+        bound = max((each.offset for each in ids if each.offset <= end), default=0)
         if node.id in node.world.fault_budget.wounds:
             return  # one of its snapshots may be damaged
         if bound:

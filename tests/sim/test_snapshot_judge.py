@@ -10,7 +10,7 @@ from kraftd.raft.retention import LeasedSnapshots
 from kraftd.records import names
 from kraftd.storage import Access
 from kraftd.storage.snapshots import SnapshotInfo
-from kraftd.types import OffsetAndEpoch
+from kraftd.types import Offset, OffsetAndEpoch
 from tests.sim.ledger import Ledger
 from tests.sim.node import SimNode
 from tests.sim.snapshots import LOG_PATH, SnapshotJudge
@@ -48,11 +48,23 @@ def test_a_log_stands_on_a_snapshot_or_begins_at_0(
 @pytest.mark.covers("D-23")
 def test_a_start_applies_nothing_that_a_snapshot_stands_for() -> None:
     judge = SnapshotJudge(Ledger())
-    judge.on_applied_first(node(0, 40, 120), 40)
-    judge.on_applied_first(node(0), 3)
-    judge.on_applied_first(node(0, 40, wounds=(1,)), 3)
+
+    def begin(begun: Any, applied_offset: Offset) -> None:
+        judge.note_opened(begun)
+        judge.on_applied_first(begun, applied_offset)
+
+    begin(node(0, 40, 120), 40)
+    begin(node(0), 3)
+    begin(node(0, 40, wounds=(1,)), 3)
     with pytest.raises(Violation, match="RestartIsBounded: node 1 applies up to 39, and has 40"):
-        judge.on_applied_first(node(0, 40), 39)
+        begin(node(0, 40), 39)
+
+
+@pytest.mark.covers("D-23")
+def test_a_snapshot_that_was_downloaded_since_a_start_is_applied_next() -> None:
+    judge = SnapshotJudge(Ledger())
+    judge.note_opened(node(0, 40))
+    judge.on_applied_first(node(0, 40, 60), 40)
 
 
 SHAPE = (
