@@ -60,7 +60,7 @@ from kraftd.raft.retention import LeasedSnapshots
 from kraftd.raft.snapshot_serving import SnapshotServing
 from kraftd.raft.snapshots import Snapshots
 from kraftd.raft.state import RaftState
-from kraftd.raft.state_changes import StateChanges, election_to_rely_on, initial_state, settle_health
+from kraftd.raft.state_changes import StateChanges, election_to_rely_on, initial_state, report_health
 from kraftd.raft.timing import STALL_MS, RandomSource, Timing
 from kraftd.raft.voters import VoterSet
 from kraftd.types import (
@@ -154,7 +154,7 @@ class RaftNode:
         for node_id, endpoint in raft.learned.items():
             raft.out.append(LearnEndpoint(node_id, endpoint))
         stored = election_to_rely_on(raft, self._stored)
-        settle_health(raft, stored)
+        report_health(raft, stored)
         # First, so that the node knows how far behind it is: others may be fitter to lead (D-23).
         raft.commit(self._committed_before)
         raft.update_state(initial_state(raft, stored, now))

@@ -29,7 +29,7 @@ class StateHealth(msgspec.Struct, frozen=True):
     """Why votes or acknowledgements of this node may have been forgotten."""
     uninitialized: bool = False
     """Neither records nor promises, as far as was noted: a new node or a wiped one, which look alike here. A
-    process that was killed may not have noted what it promised last: a start looks (`settle_health`).
+    process that was killed may not have noted what it promised last: a start looks (`report_health`).
     """
 
     @property

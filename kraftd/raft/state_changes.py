@@ -3,7 +3,7 @@
 Every part makes transitions through here, so that the same change is made the same way everywhere. What
 leads to it is decided by the parts; whether it is allowed is the table's (`kraftd.raft.epoch_states`), which
 `RaftState.transition_to` asks. That one is called from here only.
-`election_to_rely_on`, `settle_health` and `initial_state` say what the last process left behind, whether a
+`election_to_rely_on`, `report_health` and `initial_state` say what the last process left behind, whether a
 node counts with it, and in which state it begins.
 
 Follows: VOTE-29, QS-01 to QS-12, the election timers of Kafka's states; D-07, D-08, D-13.
@@ -271,7 +271,7 @@ def election_to_rely_on(raft: RaftState, stored: Election) -> Election:
     return Election(raft.log.last_epoch)
 
 
-def settle_health(raft: RaftState, stored: Election) -> None:
+def report_health(raft: RaftState, stored: Election) -> None:
     """Tell whether this node counts at this start, by what was found of its disk and what it holds (D-06)."""
     health = raft.rejoin.health
     if not health.is_whole:

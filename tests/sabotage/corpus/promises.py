@@ -273,7 +273,7 @@ PROMISES = (
         "A voter that was killed between its first vote and the note that it is new no more calls itself new for good.",
         "tests",
         (
-            "kraftd.raft.state_changes:settle_health",
+            "kraftd.raft.state_changes:report_health",
             "elif stored.voted is not None or raft.log.end_offset > 0:",
             "elif raft.log.end_offset > 0:",
         ),
@@ -288,7 +288,7 @@ PROMISES = (
         "A voter that was killed between its first flush and the note that it is new no more calls itself new again.",
         "tests",
         (
-            "kraftd.raft.state_changes:settle_health",
+            "kraftd.raft.state_changes:report_health",
             "elif stored.voted is not None or raft.log.end_offset > 0:",
             "elif stored.voted is not None:",
         ),
