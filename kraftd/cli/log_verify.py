@@ -22,7 +22,7 @@ import typer
 
 from kraftd.cli.failures import ExitCode, UsageError
 from kraftd.cli.options import OutputOption, output_of
-from kraftd.cli.output import columns, emit, id_text, terminal_columns
+from kraftd.cli.output import columns, emit, id_text, shortened, terminal_columns
 from kraftd.logtools.finding import find_logs
 from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.own_state import own_state, with_own_states
@@ -168,7 +168,7 @@ def _row(log: LogVerdict, cluster_room: int, path_room: int) -> tuple[object, ..
     count = len(log.problems)
     cluster = log.log.cluster_id or "-"
     return (
-        cluster if not cluster_room or len(cluster) <= cluster_room else cluster[: cluster_room - 1] + "…",
+        shortened(cluster, cluster_room) if cluster_room else cluster,
         id_text(log.log.node_id),
         f"{log.log.start_offset}-{log.end_offset}",
         log.end_epoch,

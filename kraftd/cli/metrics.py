@@ -20,7 +20,7 @@ import typer
 
 from kraftd.cli.failures import CommandError
 from kraftd.cli.options import OutputOption, output_of
-from kraftd.cli.output import Format, columns, emit, terminal_columns
+from kraftd.cli.output import Format, columns, emit, shortened, terminal_columns
 from kraftd.regular_file import NotAFileError, kind_of, open_to_read
 
 app = typer.Typer()
@@ -214,7 +214,7 @@ def picture(entries: Sequence[Line], width: int, height: int) -> str:
             ["timestamp", *(_time(entry["timestamp"]) for entry in entries)],
             ["last event", *(str(entry["event"] or "-") for entry in entries)],
         ]
-    fitting = [[row[0], *(_cut(cell, room) for cell in row[1:])] for row in [headers, *rows]]
+    fitting = [[row[0], *(shortened(cell, room) for cell in row[1:])] for row in [headers, *rows]]
     lines = columns(fitting[0], fitting[1:], room=0).split("\n")
     shown = lines if len(lines) < height else lines[: max(height - 2, 1)]
     left_out = [f"{len(lines) - len(shown)} more"] if len(shown) < len(lines) else []
@@ -226,7 +226,3 @@ def picture(entries: Sequence[Line], width: int, height: int) -> str:
 def _time(timestamp: str | None) -> str:
     """The time of day alone."""
     return "-" if timestamp is None else timestamp.rpartition("T")[2]
-
-
-def _cut(cell: str, room: int) -> str:
-    return cell if len(cell) <= room else f"{cell[: room - 1]}…"

@@ -121,6 +121,11 @@ def wrapped(line: str, indent: str, width: int) -> str:
     return "\n".join(parts)
 
 
+def shortened(text: str, room: int) -> str:
+    """A text as far as it has room; one that is cut ends with `…`."""
+    return text if len(text) <= room else f"{text[: room - 1]}…"
+
+
 def _folded(text: str) -> str:
     room = terminal_columns(sys.stdout)
     lines = map(_harmless, text.split("\n"))
