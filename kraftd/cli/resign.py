@@ -28,7 +28,7 @@ from kraftd.cli.options import (
     output_of,
 )
 from kraftd.cli.output import emit, labels, note
-from kraftd.cli.survey import Survey, leader_of, survey
+from kraftd.cli.survey import UNSENT, Survey, leader_of, survey
 from kraftd.cli.troubles import in_short, troubles
 from kraftd.cli.waiting import patience
 from kraftd.errors import ErrorCode
@@ -93,7 +93,7 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
     with survey(bootstrap) as found:
         if not found.reachable:
             raise NotConnectedError(nobody_text(found, bootstrap))
-        leader = leader_of(found)
+        leader = leader_of(found, UNSENT)
         old, old_epoch = leader.peer.node_id, found.epoch
         if to == old:
             return _outcome(old, old, to, old_epoch, old_epoch, 0)
