@@ -189,7 +189,10 @@ class LeaderState:
         self.snapshot_fetches: dict[Token, PendingSnapshotFetch] = {}
         """Requests for pieces of snapshots that wait for the disk."""
         self.snapshot_slots = SnapshotSlots()
-        self.leases = SnapshotLeases(span_ms=timing.fetch_timeout_ms)
+        self.leases = SnapshotLeases(
+            span_ms=timing.fetch_timeout_ms,
+            voters_span_ms=timing.fetch_timeout_ms + timing.election_timeout_ms,
+        )
         self.reads = Reads(quorum, retry_ms=timing.heartbeat_interval_ms // 2)
         self.check_quorum = CheckQuorum(quorum, span_ms=timing.check_quorum_ms, now_ms=now_ms)
         self.began_ms = now_ms

@@ -94,7 +94,11 @@ class Replication:
         if snapshot_id is None and diverging is None:
             return False
         if snapshot_id is not None:
-            self.lease(leader_state, downloading_voter(leader_state, event, params.replica), snapshot_id, now)
+            voter_id = downloading_voter(leader_state, event, params.replica)
+            if voter_id != NO_NODE:
+                leader_state.leases.offer_to_voter(voter_id, snapshot_id, now.mono_ms)
+            else:
+                self.lease_for_observers(leader_state, snapshot_id, now)
         response = rpc.fetch_response(
             ErrorCode.NONE,
             raft.fetch_leader_and_epoch(event.version),
@@ -106,15 +110,10 @@ class Replication:
         raft.reply(event.handle, response)
         return True
 
-    def lease(
-        self, leader_state: LeaderState, voter_id: NodeId, snapshot_id: OffsetAndEpoch, now: Now
-    ) -> None:
-        """Keep a snapshot for who is told of it, or loads it; NO_NODE is any observer (D-22, D-24)."""
-        if voter_id != NO_NODE:
-            leader_state.leases.renew_for_voter(voter_id, snapshot_id, now.mono_ms)
-        else:
-            is_newest = snapshot_id == self.raft.log.snapshots[-1]
-            leader_state.leases.renew_for_observers(snapshot_id, now.mono_ms, is_newest=is_newest)
+    def lease_for_observers(self, leader_state: LeaderState, snapshot_id: OffsetAndEpoch, now: Now) -> None:
+        """Keep a snapshot for observers that are told of it, or load it (D-22, D-24)."""
+        is_newest = snapshot_id == self.raft.log.snapshots[-1]
+        leader_state.leases.renew_for_observers(snapshot_id, now.mono_ms, is_newest=is_newest)
 
     def _check(self, params: FetchParams) -> ErrorCode | None:
         """Return the error of a fetch before its position is compared (FREQ-01, FREQ-02); None if it has

@@ -6,16 +6,19 @@ nothing else is fetched, unless the leader has to be looked for. Behind the last
 and has its name (D-20); then it takes the place of the log (D-21), the state machine loads it, and the next
 fetch asks for what follows.
 
-What is written stays when a connection breaks or a leader is lost. The next fetch tells whether the same
-snapshot is still offered, maybe by another leader, which then compares what is here with its own file: so a
-snapshot is never made of two.
+What is written stays when a connection breaks or a leader is lost. Whoever leads by the next fetch, maybe
+another node, is asked for the rest, and compares what is here with its own file: so a snapshot is never made
+of two. It is asked for that though it offers a newer snapshot by now. On a network that fails every few
+seconds, with a new snapshot every few seconds, who changed to the newest would begin anew for ever. The
+leader keeps what a voter downloads, and the log behind it (`snapshot_leases`); what it has no more it says,
+and the newest is begun.
 
 A piece that does not come in time is asked for again by half (KAFKA-19541): on a slow link a whole one would
 outlast the fetch timeout each time.
 
 Entered by `FollowerRole`. Follows: FRSP-08 to FRSP-10, SF-08 to SF-15; D-14, D-20, D-21.
 Differs: what a leader answers ends no process (SF-14, SF-15). Kafka begins anew after each loss of the leader
-(SF-11).
+(SF-11), and with the newest snapshot.
 """
 
 from crc32c import crc32c
@@ -77,13 +80,20 @@ class SnapshotFetch:
             self._install(offered)
             return True
         download = raft.download
-        if download is None or download.id != offered:
+        if download is None or not self._goes_on(download, offered):
             raft.drop_download()
             raft.download = Download(offered, raft.snapshot_chunk_bytes)
         elif not raft.follower_state.is_fetching_snapshot:
             download.is_from_here = False
         raft.follower_state.is_fetching_snapshot = True
         return True
+
+    def _goes_on(self, download: Download, offered: OffsetAndEpoch) -> bool:
+        """Return whether to go on with a download when the leader offers this snapshot."""
+        if download.id == offered:
+            return True
+        is_older = download.id.offset < offered.offset and download.id.epoch <= offered.epoch
+        return is_older and download.position > 0 and download.id.offset > self.raft.high_watermark
 
     def fetch(self, now: Now) -> None:
         """Ask for the next piece, unless one is on its way or is being written."""

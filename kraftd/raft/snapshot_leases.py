@@ -4,15 +4,19 @@ A snapshot is leased from the moment that a replica is told its id, and for a fe
 that it asks for. Neither it nor the log behind it is cleaned meanwhile: else a replica that needs longer than
 the cleaner leaves it would begin anew for ever.
 
-A voter's lease lasts as long as it goes on. Observers that download one snapshot have one lease of it
-together: nobody proves their ids, and a lease by connection would begin anew with each new connection. The
-common one begins anew with each of them for as long as the snapshot is the newest, which is the only one that
-is offered, and which stays anyway. From then on it lasts ten times as long as the file needs at 1 MiB a
-second and a fetch timeout, but not before a minute is over. So nobody keeps a snapshot for longer than that
-behind the next one: not by asking for a byte now and then, nor under ever new ids, nor with two of them in
-turn. How much all leases of observers may hold is for `retention` to say.
+A voter's lease lasts as long as it goes on, and for an election timeout more: voter 2 notices after a fetch
+timeout that its piece is lost, and asks the others for pre-votes before it fetches again. The answer names a
+newer snapshot, maybe; the older one stays until voter 2 asks for a piece of the one or of the other.
 
-Entered by `Replication.lease` and `SnapshotServing`, and by the cleaner through `RaftNode.leased_snapshots`.
+Observers that download one snapshot have one lease of it together: nobody proves their ids, and a lease by
+connection would begin anew with each new connection. The common one begins anew with each of them for as long
+as the snapshot is the newest, which is the only one that is offered, and which stays anyway. From then on it
+lasts ten times as long as the file needs at 1 MiB a second and a fetch timeout, but not before a minute is
+over. So nobody keeps a snapshot for longer than that behind the next one: not by asking for a byte now and
+then, nor under ever new ids, nor with two of them in turn. How much all leases of observers may hold is for
+`retention` to say.
+
+Entered by `Replication` and `SnapshotServing`, and by the cleaner through `RaftNode.leased_snapshots`.
 Not here: how many observers download at once (`snapshot_slots`). D-22, D-24.
 """
 
@@ -44,15 +48,26 @@ class _ObserversLease(msgspec.Struct):
 class SnapshotLeases:
     """The leases of one leader. Mutable; the `LeaderState` is its only owner."""
 
-    __slots__ = ("_observers", "_span_ms", "_voters")
+    __slots__ = ("_observers", "_span_ms", "_voters", "_voters_span_ms")
 
-    def __init__(self, *, span_ms: int) -> None:
+    def __init__(self, *, span_ms: int, voters_span_ms: int) -> None:
         self._span_ms = span_ms
+        self._voters_span_ms = voters_span_ms
         self._voters: dict[NodeId, _VotersLease] = {}
         self._observers: dict[OffsetAndEpoch, _ObserversLease] = {}
 
+    def offer_to_voter(self, voter: NodeId, snapshot_id: OffsetAndEpoch, now_ms: int) -> None:
+        """Record that a voter was told of a snapshot. What it was downloading before stays, too."""
+        held = self._voters.get(voter)
+        if held is None or now_ms - held.renewed_ms > self._voters_span_ms:
+            self._voters[voter] = _VotersLease(snapshot_id, now_ms)
+        else:
+            # Everything behind an older one stays as well, so this lease holds both.
+            held.id = min(held.id, snapshot_id, key=lambda one: one.offset)
+            held.renewed_ms = now_ms
+
     def renew_for_voter(self, voter: NodeId, snapshot_id: OffsetAndEpoch, now_ms: int) -> None:
-        """Record that a voter was told of a snapshot, or asked for a piece of it."""
+        """Record that a voter asked for a piece of a snapshot."""
         self._voters[voter] = _VotersLease(snapshot_id, now_ms)
 
     def renew_for_observers(self, snapshot_id: OffsetAndEpoch, now_ms: int, *, is_newest: bool) -> None:
@@ -79,7 +94,7 @@ class SnapshotLeases:
     def leased(self, now_ms: int) -> LeasedSnapshots:
         """Return the snapshots that are leased; leases that have ended are forgotten."""
         for voter, held in list(self._voters.items()):
-            if now_ms - held.renewed_ms > self._span_ms:
+            if now_ms - held.renewed_ms > self._voters_span_ms:
                 del self._voters[voter]
         # A lease that was not renewed is kept: the snapshot of an observer that was silent for longer than a
         # fetch timeout is leased again when it goes on, and ends when it would have ended.

@@ -26,7 +26,7 @@ from kraftd.raft.purgatory import PendingSnapshotFetch
 from kraftd.raft.replication import Replication, downloading_voter
 from kraftd.raft.snapshot_rpc import FetchSnapshotParams
 from kraftd.raft.state import RaftState
-from kraftd.types import Now
+from kraftd.types import NO_NODE, Now
 
 
 class SnapshotServing:
@@ -47,7 +47,10 @@ class SnapshotServing:
             self._refuse(event.handle, event.version, error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         voter_id = downloading_voter(leader_state, event, params.replica)
-        self.replication.lease(leader_state, voter_id, params.snapshot_id, now)
+        if voter_id != NO_NODE:
+            leader_state.leases.renew_for_voter(voter_id, params.snapshot_id, now.mono_ms)
+        else:
+            self.replication.lease_for_observers(leader_state, params.snapshot_id, now)
         pending = PendingSnapshotFetch(
             event.handle,
             event.version,

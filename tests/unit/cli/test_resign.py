@@ -128,7 +128,9 @@ def test_without_a_leader_it_is_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) ->
     quorum.lead(NO_NODE)
     outcome = resign(kraftctl, quorum)
     assert outcome.code == 5
-    assert outcome.err.startswith("kraftctl: no leader: nobody campaigns; nothing was changed; kraftctl status ")
+    assert outcome.err.startswith(
+        "kraftctl: no leader: nobody campaigns; nothing was changed; kraftctl status "
+    )
 
 
 def test_waiting_in_vain_is_5(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

@@ -356,20 +356,72 @@ def test_a_disk_that_refuses_is_an_alarm_until_a_snapshot_is_there() -> None:
     assert [cleared.name for cleared in every(effects, fx.AlarmCleared)] == ["snapshot_not_received"]
 
 
-def test_a_newer_snapshot_takes_the_place_of_the_one_that_was_begun() -> None:
-    """KAFKA-13078: the former one is what must be closed."""
+@covers("D-22")
+def test_a_download_goes_on_though_the_leader_offers_a_newer_snapshot() -> None:
     lone = downloading()
     lone.piece(b"0123456")
     lone.written(AT_100, 7)
     lone.run(2_200)
     lone.ask_begin(5)
     effects = lone.fetch_response(snapshot_id=AT_200)
+    assert not every(effects, fx.DropSnapshot)
+    piece = asked_piece(lone)
+    assert piece is not None
+    assert (piece.snapshot_id.end_offset, piece.position) == (100, 7)
+    assert piece.prefix_checksum == crc32c.crc32c(b"0123456"), "the leader may be another process by now"
+    lone.piece(b"789")
+    assert installed(lone.written(AT_100, 10, is_whole=True)) == [AT_100]
+
+
+def test_a_newer_snapshot_takes_the_place_of_one_that_the_leader_does_not_have_any_more() -> None:
+    """KAFKA-13078: the former one is what must be closed."""
+    lone = downloading()
+    lone.piece(b"0123456")
+    lone.written(AT_100, 7)
+    lone.run(2_200)
+    lone.ask_begin(5)
+    lone.fetch_response(snapshot_id=AT_200)
+    effects = lone.piece(error=ErrorCode.SNAPSHOT_NOT_FOUND, size_bytes=0)
     assert every(effects, fx.DropSnapshot) == [fx.DropSnapshot(AT_100)]
+    lone.fetch_response(snapshot_id=AT_200)
     assert asked_piece(lone).snapshot_id.end_offset == 200  # type: ignore[union-attr]
     effects = lone.written(AT_100, 10)
     assert not installed(effects), "a late word of the former one"
     lone.piece(b"0123456789")
     assert installed(lone.written(AT_200, 10, is_whole=True)) == [AT_200]
+
+
+@pytest.mark.parametrize("earlier", [AT_100, OffsetAndEpoch(300, 5), OffsetAndEpoch(150, 6)])
+def test_a_download_of_which_nothing_is_here_or_that_is_not_older_gives_way_at_once(
+    earlier: OffsetAndEpoch,
+) -> None:
+    """Of a leader that has a shorter log, or is of an older epoch, the rest cannot be had."""
+    lone = Lone(election=Election(6, 2), epochs=(1, 1, 1))
+    lone.fetch_response(snapshot_id=earlier)
+    if earlier != AT_100:
+        lone.piece(b"0123456")
+        lone.written(earlier, 7)
+    lone.run(2_200)
+    lone.ask_begin(6)
+    effects = lone.fetch_response(snapshot_id=AT_200)
+    assert every(effects, fx.DropSnapshot) == [fx.DropSnapshot(earlier)]
+    piece = asked_piece(lone)
+    assert piece is not None
+    assert (piece.snapshot_id.end_offset, piece.position) == (200, 0)
+
+
+def test_a_download_of_what_is_committed_here_by_now_is_not_gone_on_with() -> None:
+    lone = downloading()
+    lone.piece(b"0123456")
+    lone.written(AT_100, 7)
+    lone.feed(ev.SnapshotReceived(AT_200, 10, is_whole=True))
+    lone.run(2_200)
+    lone.ask_begin(5)
+    assert installed(lone.fetch_response(snapshot_id=AT_200)) == [AT_200]
+    lone.fetch_response(snapshot_id=OffsetAndEpoch(300, 5))
+    piece = asked_piece(lone)
+    assert piece is not None
+    assert (piece.snapshot_id.end_offset, piece.position) == (300, 0)
 
 
 def test_a_leader_that_has_the_log_after_all_ends_the_download() -> None:

@@ -66,7 +66,8 @@ def leased(lone: Lone) -> LeasedSnapshots:
 
 
 @covers("D-22")
-def test_a_snapshot_is_leased_for_a_fetch_timeout_after_each_piece() -> None:
+def test_a_snapshot_is_leased_after_each_piece_until_a_voter_can_have_found_its_leader_again() -> None:
+    """That takes a fetch timeout, 2 s, and an election timeout, 1 s."""
     lone = leader()
     assert leased(lone) == LeasedSnapshots()
     lone.ask_fetch(40, 1, replica=3)
@@ -76,8 +77,33 @@ def test_a_snapshot_is_leased_for_a_fetch_timeout_after_each_piece() -> None:
         lone.ask_fetch(103, 6, replica=2)
         lone.ask_snapshot(AT_100, position, replica=3, sender=3, max_bytes=1)
         sent(lone, b"x")
-    assert lone.raft_node.leased_snapshots(lone.now_ms + 2_000).voters == {AT_100}
-    assert lone.raft_node.leased_snapshots(lone.now_ms + 2_001) == LeasedSnapshots()
+    assert lone.raft_node.leased_snapshots(lone.now_ms + 3_000).voters == {AT_100}
+    assert lone.raft_node.leased_snapshots(lone.now_ms + 3_001) == LeasedSnapshots()
+
+
+@covers("D-22")
+def test_what_a_voter_downloads_stays_when_it_is_told_of_a_newer_one() -> None:
+    lone = leader()
+    lone.ask_fetch(40, 1, replica=3)
+    lone.ask_snapshot(AT_100, replica=3, sender=3, max_bytes=1)
+    sent(lone, b"x", size_bytes=200)
+    lone.feed(ev.SnapshotTaken(AT_101))
+    lone.ask_fetch(40, 1, replica=3)
+    assert leased(lone).voters == {AT_100}, "it may go on with it"
+    lone.ask_snapshot(AT_101, replica=3, sender=3, max_bytes=1)
+    assert leased(lone).voters == {AT_101}, "it did not"
+
+
+@covers("D-22")
+def test_a_voter_that_was_away_for_longer_is_leased_what_it_is_told_of() -> None:
+    lone = leader()
+    lone.ask_fetch(40, 1, replica=3)
+    lone.feed(ev.SnapshotTaken(AT_101))
+    for _ in range(2):
+        lone.ask_fetch(104, 6, replica=2)
+        lone.run(1_600)
+    lone.ask_fetch(40, 1, replica=3)
+    assert leased(lone).voters == {AT_101}
 
 
 @covers("D-22")
