@@ -255,8 +255,8 @@ class FollowerRole:
         if data.diverging_epoch.epoch >= 0 and data.diverging_epoch.end_offset >= 0:
             self._snapshot_fetch.abandon()
             self._record_good_fetch(state, now)
-            diverging = data.diverging_epoch
-            if self._truncation.on_diverging(OffsetAndEpoch(diverging.end_offset, diverging.epoch)):
+            theirs = OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch)
+            if self._truncation.on_diverging(theirs, now):
                 self.fetch(now)
             return
         if data.snapshot_id.epoch >= 0 or data.snapshot_id.end_offset >= 0:

@@ -85,9 +85,9 @@ class LogMirror:
         self.epochs = EpochCache(start.epochs)
         self.snapshots = start.snapshots
         """The snapshots that are here, the oldest first."""
-        self.start_epoch: Epoch = 0
-        """The epoch of the last record before the log's start, which its snapshot tells; 0 if none does."""
-        self._find_start_epoch()
+        at_start = (each.epoch for each in start.snapshots if each.offset == start.start_offset)
+        self.start_epoch: Epoch = next(at_start, 0)
+        """The epoch of the last record before the log's start, which its snapshot told; 0 if none did."""
         self._bases: list[Offset] = [BatchView(batch).base_offset for batch in start.tail]
         self._batches: list[bytes] = list(start.tail)
         self._bytes = sum(map(len, self._batches))
@@ -220,7 +220,7 @@ class LogMirror:
         self._values.clear()
         self.start_offset = self.end_offset = self.flushed_offset = snapshot_id.offset
         self.epochs = EpochCache()
-        self._drop_snapshots_before(snapshot_id)
+        self._begin_at(snapshot_id)
         return InstallSnapshot(snapshot_id, self.generation)
 
     def cut_front(self, start: OffsetAndEpoch) -> CutLog:
@@ -228,17 +228,13 @@ class LogMirror:
         effect.
         """
         self.start_offset = start.offset
-        self.epochs.cut_front(start.offset, self.end_offset)
-        self._drop_snapshots_before(start)
+        self.epochs.cut_front(start.offset)
+        self._begin_at(start)
         return CutLog(start)
 
-    def _drop_snapshots_before(self, start: OffsetAndEpoch) -> None:
+    def _begin_at(self, start: OffsetAndEpoch) -> None:
         self.snapshots = tuple(each for each in self.snapshots if each.log_order >= start.log_order)
-        self._find_start_epoch()
-
-    def _find_start_epoch(self) -> None:
-        found = (each.epoch for each in self.snapshots if each.offset == self.start_offset)
-        self.start_epoch = next(found, 0)
+        self.start_epoch = start.epoch
 
     # --- where a follower stands ------------------------------------------------------------------------
 
@@ -252,26 +248,31 @@ class LogMirror:
         """Return the snapshot that a follower must load whose log ends at `position`; None if the log itself
         serves it (FREQ-18, FREQ-20, FREQ-21).
         """
-        offset, start_offset = position.offset, self.start_offset
         if not self.snapshots:
             return None
         # Node 3 is new, and all 3 million records since the beginning are still here: it loads a snapshot of
         # ten thousand, and applies what came after.
-        if offset == 0:
-            return self.snapshots[-1]
-        if start_offset == 0:
+        if position.offset > 0 and self.serves(position):
             return None
+        return self.snapshots[-1]
+
+    def serves(self, position: OffsetAndEpoch) -> bool:
+        """Whether this log brings a follower up to date whose log ends at `position`, or tells where the two
+        part. Else it takes a snapshot, whether there is one or not.
+        """
+        if self.start_offset == 0:
+            return True
         # The log begins at 100 with epoch 4, its snapshot ends in epoch 2. Node 3 stands at 100 with a record
         # of epoch 3, or at 150 with one of epoch 1: either is a log that was never this one, and where they
-        # part nobody knows any more.
-        is_other_start = offset == start_offset and position.epoch != self.start_epoch
-        if offset < start_offset or is_other_start or position.epoch < self.snapshots[0].epoch:
-            return self.snapshots[-1]
-        return None
+        # part nobody knows any more. If it were let in at 100, since the snapshot cannot be read, it would
+        # keep records below that which nobody else has.
+        if position.offset <= self.start_offset:
+            return position == OffsetAndEpoch(self.start_offset, self.start_epoch)
+        return position.epoch >= (self.start_epoch or self.epochs.first_epoch)
 
     def diverges_at(self, position: OffsetAndEpoch) -> OffsetAndEpoch | None:
         """Return the diverging epoch for a follower whose log ends at `position`; None if that lies on this
-        log (FREQ-12 to FREQ-17). What `snapshot_for` has an answer to is not asked here.
+        log (FREQ-12 to FREQ-17). Asked only of what the log serves.
         """
         if position.offset == 0 == self.start_offset:
             return None
@@ -289,8 +290,8 @@ class LogMirror:
         end = self.epochs.end_of(epoch, self.end_offset)
         # The log begins at 100 with epoch 4, behind a snapshot of epoch 2. Of epoch 3 it has nothing: the
         # last that is older ends with the snapshot, in epoch 2.
-        if self.snapshots and end == OffsetAndEpoch(self.snapshots[0].offset, epoch):
-            return self.snapshots[0]
+        if self.start_epoch and end == OffsetAndEpoch(self.start_offset, epoch):
+            return OffsetAndEpoch(self.start_offset, self.start_epoch)
         return end
 
     def epoch_before(self, end_offset: Offset) -> Epoch:
@@ -352,6 +353,11 @@ class EpochCache:
         """The newest epoch, 0 while there is none."""
         return self._epochs[-1] if self._epochs else 0
 
+    @property
+    def first_epoch(self) -> Epoch:
+        """The oldest epoch, 0 while there is none."""
+        return self._epochs[0] if self._epochs else 0
+
     def assign(self, epoch: Epoch, start_offset: Offset) -> None:
         """Add that `epoch` begins at `start_offset`; entries that contradict it are removed (LOG-09).
 
@@ -365,13 +371,10 @@ class EpochCache:
         self._epochs.append(epoch)
         self._starts.append(start_offset)
 
-    def cut_front(self, start_offset: Offset, end_offset: Offset) -> None:
+    def cut_front(self, start_offset: Offset) -> None:
         """Drop the epochs that end at the log's new start or before it; the one that covers it begins there
-        (CLN-08).
+        (CLN-08), though none of its records be left. The file keeps the same.
         """
-        if start_offset >= end_offset:
-            del self._epochs[:], self._starts[:]
-            return
         first = max(0, bisect_right(self._starts, start_offset) - 1)
         del self._epochs[:first], self._starts[:first]
         if self._starts:

@@ -87,7 +87,7 @@ class Replication:
         """
         raft = self.raft
         snapshot_id = raft.log.snapshot_for(params.position)
-        if snapshot_id is None and params.position.offset < raft.log.start_offset:
+        if snapshot_id is None and not raft.log.serves(params.position):
             raft.refuse_fetch(event.handle, event.version, ErrorCode.OFFSET_OUT_OF_RANGE)
             return True
         diverging = raft.log.diverges_at(params.position) if snapshot_id is None else None

@@ -23,7 +23,7 @@ class Truncation:
     def __init__(self, raft: RaftState) -> None:
         self.raft = raft
 
-    def on_diverging(self, theirs: OffsetAndEpoch) -> bool:
+    def on_diverging(self, theirs: OffsetAndEpoch, now: Now) -> bool:
         """Find where the logs diverge and truncate there (FRSP-05), never below what is committed (D-14).
         Returns whether the log was truncated.
         """
@@ -56,7 +56,7 @@ class Truncation:
             raft.follower_state.pending_truncation = (token, target)
             raft.out.append(ColdRead(token, log.generation, target - 1, 1))
             return False
-        return self._truncate(boundary)
+        return self._truncate(boundary, now)
 
     def on_batches_read(self, event: BatchesRead, now: Now) -> bool:
         """Truncate at the boundary that a cold read found, unless log or state changed meanwhile (D-15).
@@ -74,10 +74,17 @@ class Truncation:
             return False
         batch = BatchView(event.records)
         whole = batch.end_offset <= pending_truncation[1]
-        return self._truncate(batch.end_offset if whole else batch.base_offset)
+        return self._truncate(batch.end_offset if whole else batch.base_offset, now)
 
-    def _truncate(self, end_offset: Offset) -> bool:
+    def _truncate(self, end_offset: Offset, now: Now) -> bool:
         raft = self.raft
+        if end_offset == raft.log.end_offset and not raft.log.epochs.begins_at(end_offset):
+            # Nothing would go: the next response would be this one, at the speed of the network.
+            raft.warn(
+                "bad_response", f"leader {raft.leader_id} says that our log leaves its own where it ends"
+            )
+            raft.requests.back_off(raft.leader_id, RequestKind.FETCH, now.mono_ms)
+            return False
         if end_offset < raft.high_watermark:
             self.reject_leader(
                 f"it truncates ours to {end_offset}, but ours is committed up to {raft.high_watermark}"

@@ -128,6 +128,45 @@ def test_what_a_follower_holds_that_was_never_committed_goes_with_its_old_log() 
     assert b"never committed 0" not in cluster.values(leader)
 
 
+@covers("FREQ-20", "FREQ-21", "SNAP-20")
+@pytest.mark.parametrize("behind", [0, 3])
+def test_a_leader_that_lost_its_snapshot_lets_nobody_in_whose_log_differs_before_its_start(
+    behind: int,
+) -> None:
+    """Node 1 led alone, and its tail reaches beyond the start of node 2's log. Which of its records node 2
+    has nobody can say without the snapshot: node 1 waits for the next one.
+    """
+    cluster = Cluster((1, 2, 3))
+    former = cluster.elect()
+    cluster.append(former, b"common")
+    cluster.run_until(cluster.has_converged)
+    cluster.isolate(former)
+    for n in range(60):
+        cluster.append(former, b"never committed %d" % n)
+    cluster.run_until(lambda: cluster.leader not in {None, former} and cluster.has_leader())
+    leader = cluster.leader
+    assert leader is not None
+    for n in range(30):
+        cluster.append(leader, b"committed %d" % n)
+    cluster.run(50)
+    snapshot_id = cluster.take_snapshot(leader)
+    for n in range(behind):
+        cluster.append(leader, b"behind the snapshot %d" % n)
+    cluster.run(50)
+    cluster.cut_log(leader, snapshot_id)
+    del cluster.nodes[leader].disk.snapshots[snapshot_id]
+    cluster.heal()
+    cluster.run(3_000)
+    assert not [line for line in cluster.lines if (line.node_id, line.name) == (former, "Truncate")]
+
+    cluster.append(leader, b"the last")
+    cluster.run(50)
+    cluster.take_snapshot(leader)
+    cluster.run_until(cluster.has_converged)
+    assert cluster.values(former) == cluster.values(leader)
+    assert b"never committed 0" not in cluster.values(former)
+
+
 def test_an_observer_loads_one_too() -> None:
     cluster = Cluster((1, 2, 3), observers=(9,), start=False, chunk_bytes=500)
     for node_id in (1, 2, 3):

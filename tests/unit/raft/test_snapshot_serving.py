@@ -118,6 +118,50 @@ def test_an_epoch_that_goes_on_behind_the_snapshot_is_known_from_there() -> None
     assert diverging(lone, 150, 2) == (2, 102)
 
 
+def without_its_snapshot(**options: object) -> Lone:
+    """A leader that found, when somebody asked for it, that its only snapshot cannot be read."""
+    lone = leader(**options)
+    lone.ask_snapshot(AT_100, replica=3, sender=3)
+    lone.feed(ev.SnapshotRead(reading(lone).token, b"", -1))
+    assert lone.raft_node.log.snapshots == ()
+    return lone
+
+
+@covers("FREQ-20", "FREQ-21", "SNAP-20")
+@pytest.mark.parametrize(
+    ("offset", "epoch"),
+    [(0, 0), (99, 2), (40, 1), (100, 1), (100, 3), (100, 4), (102, 1), (150, 1)],
+)
+def test_a_position_that_needs_a_snapshot_is_refused_while_there_is_none(offset: int, epoch: int) -> None:
+    data = without_its_snapshot().ask_fetch(offset, epoch, replica=3)
+    assert data is not None
+    assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@covers("FREQ-16", "LOG-10", "SNAP-20")
+def test_where_logs_part_behind_the_start_is_known_without_the_snapshot() -> None:
+    lone = without_its_snapshot()
+    assert offered(lone, 100, 2) is None
+    assert diverging(lone, 100, 2) is None
+    for position in ((101, 3), (150, 3), (101, 2), (150, 2)):
+        assert diverging(lone, *position) == (2, 100)
+
+
+@covers("CLN-08")
+def test_a_log_that_is_cut_at_its_end_goes_on_in_its_epoch() -> None:
+    lone = leader()
+    lone.ask_fetch(104, 6, replica=2)
+    lone.feed(ev.SnapshotTaken(OffsetAndEpoch(104, 6)))
+    lone.feed(ev.CutRequested(OffsetAndEpoch(104, 6)))
+    log = lone.raft_node.log
+    assert (log.start_offset, log.end_offset) == (104, 104)
+    assert [(entry.epoch, entry.start_offset) for entry in log.epochs.entries] == [(6, 104)]
+    assert offered(lone, 104, 5) == OffsetAndEpoch(104, 6)
+    lone.append(b"next")
+    assert diverging(lone, 104, 6) is None
+    assert diverging(lone, 105, 6) is None
+
+
 @covers("LOG-12")
 def test_a_leader_with_nothing_but_a_snapshot_goes_on_from_it() -> None:
     lone = leader(epochs=())
