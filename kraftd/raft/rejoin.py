@@ -45,6 +45,10 @@ class Rejoin:
     persisted here; (b) we have flushed up to the high watermark of a leader of a later epoch, which was
     therefore elected without us; and (c) the log has no holes.
 
+    Records that are lost while this node runs take no vote with them, and a snapshot takes their place only
+    when it ends behind all that this node has acknowledged. So what the others have told since the start
+    stays good, and the leader that is followed already will do, if its epoch is later than that.
+
     Every voter must answer once after each start, too: only the others can tell a wiped or restored disk.
     """
 

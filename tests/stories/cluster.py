@@ -98,6 +98,8 @@ class Disk:
         self.election: Election | None = None
         self.batches: list[bytes] = []
         self.durable_count = 0
+        self.cut_count = 0
+        """How many batches were cut away before those."""
         self.start = OffsetAndEpoch(0, 0)
         """The end of the snapshot that the log begins with; 0 if it begins with its first record."""
         self.base = Snapshot(b"", (), ())
@@ -131,6 +133,7 @@ class Disk:
         gone = sum(BatchView(batch).end_offset <= start.offset for batch in self.batches)
         del self.batches[:gone]
         self.durable_count -= gone
+        self.cut_count += gone
         self._begin_at(start)
 
     def _begin_at(self, start: OffsetAndEpoch) -> None:
@@ -558,12 +561,13 @@ class Cluster:
 
     def flush(self, node: Node, generation: int) -> None:
         count_, end_offset, incarnation = len(node.disk.batches), node.disk.end_offset, node.incarnation
+        count_ += node.disk.cut_count
 
         def done() -> None:
             if node.incarnation != incarnation or node.raft_node is None:
                 return
             if node.disk.generation == generation:
-                node.disk.durable_count = max(node.disk.durable_count, count_)
+                node.disk.durable_count = max(node.disk.durable_count, count_ - node.disk.cut_count)
             self.feed(node.id, ev.LogFlushed(generation, end_offset), incarnation)
 
         if node.id in self.holding_flushes:
