@@ -235,6 +235,9 @@ class Replication:
             may_have_all = fetch.is_follower or leader_state.high_watermark >= self.raft.log.end_offset
             records = event.records if may_have_all else ending_by(event.records, leader_state.high_watermark)
             self._reply(leader_state, fetch, (records,) if records else ())
+        elif fetch.offset < self.raft.log.start_offset:
+            # The log was cut there before it was read: the next fetch is told of a snapshot.
+            self._reply(leader_state, fetch, ())
         else:
             self.raft.refuse_fetch(fetch.handle, fetch.version, ErrorCode.UNKNOWN_SERVER_ERROR)
         while not leader_state.is_reading_for_observer:

@@ -298,6 +298,18 @@ DOWNLOADS = (
         where=SERVING,
     ),
     mutant(
+        "cut-before-it-was-read-is-an-error",
+        "D-22",
+        "A broker whose fetch waits for the disk while the log is cut there is told of an unknown error.",
+        "tests",
+        (
+            "kraftd.raft.replication:Replication.on_batches_read",
+            "elif fetch.offset < self.raft.log.start_offset:",
+            "elif False:",
+        ),
+        where=("tests/unit/raft/test_serving_observers.py",),
+    ),
+    mutant(
         "download-changes-to-the-newest",
         "D-22",
         "After each interruption a download begins anew with the newest snapshot, and may never end.",

@@ -6,7 +6,7 @@ from kraftd.errors import ErrorCode
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.records.batch import encode_batch
-from kraftd.types import Election
+from kraftd.types import Election, OffsetAndEpoch
 from tests.conformance import covers
 from tests.unit.raft.lone import Lone, every, identity_of
 from tests.unit.raft.test_serving import fetch_of, told, values_in
@@ -133,6 +133,30 @@ def test_the_disk_is_read_for_one_observer_at_a_time_and_a_follower_waits_for_no
         lone.feed(ev.BatchesRead((read or reads[-1]).token, 0, encode_batch(0, 4, 0, [b"old"])))
         assert sum(handle in OBSERVERS for handle in answered(lone.effects)) == count
     assert [answered(lone.effects)[replica] for replica in OBSERVERS] == [[b"old"]] * 3
+
+
+@covers("D-15", "D-22")
+def test_who_waits_for_the_disk_is_told_of_no_error_when_the_log_is_cut_there() -> None:
+    """It fetches again, and is told of the snapshot."""
+    lone = leader(4, 4, 4, in_memory=False)
+    fetch(lone, 101, 1, last_epoch=4)
+    (read,) = every(lone.effects, fx.ColdRead)
+    at_2 = OffsetAndEpoch(2, 4)
+    lone.feed(ev.SnapshotTaken(at_2))
+    assert every(lone.feed(ev.CutRequested(at_2)), fx.CutLog)
+    (reply,) = every(lone.feed(ev.BatchesRead(read.token, 0, b"")), fx.Reply)
+    assert (told(reply).error_code, told(reply).log_start_offset) == (ErrorCode.NONE, 2)
+    (reply,) = every(fetch(lone, 101, 1, last_epoch=4), fx.Reply)
+    assert told(reply).snapshot_id.end_offset == 2
+
+
+@covers("D-15")
+def test_a_log_that_cannot_be_read_where_it_should_be_is_an_error() -> None:
+    lone = leader(4, 4, 4, in_memory=False)
+    fetch(lone, 101, 1, last_epoch=4)
+    (read,) = every(lone.effects, fx.ColdRead)
+    (reply,) = every(lone.feed(ev.BatchesRead(read.token, 0, b"")), fx.Reply)
+    assert told(reply).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @covers("D-13", "D-24")
