@@ -64,7 +64,9 @@ class SnapshotInfo(msgspec.Struct, frozen=True):
 class SnapshotWriter:
     """One snapshot that is being written, in a thread of its own. It is ended by `freeze` or `drop`.
 
-    Every method raises `SnapshotError` for a failure of this file; then only `drop` may be called.
+    Every method raises `SnapshotError` for a failure of this file; then only `drop` may be called. Pieces
+    that wait behind one that failed, or behind the end of a download, are refused: they would begin anew a
+    file that nobody gives up any more.
     """
 
     def __init__(self, disk: Disk, directory: Path, snapshot_id: OffsetAndEpoch) -> None:
@@ -75,12 +77,15 @@ class SnapshotWriter:
         """The name that it will have."""
         self._part = self.path.with_name(self.path.name + names.PART)
         self._handle = -1
+        self._is_dropped = False
         self.size_bytes = 0
         """What was written so far."""
 
     def append(self, piece: bytes) -> None:
         """Write the next bytes, durably."""
         fs = self._disk.fs
+        if self._is_dropped:
+            raise SnapshotError(f"{self._part}: was given up before")
         if self._handle < 0:
             self._handle = self._own("open", lambda: fs.open(self._part, Access.CREATE_EMPTY))
         written = self._own("write", lambda: fs.pwrite(self._handle, piece, self.size_bytes))
@@ -108,7 +113,10 @@ class SnapshotWriter:
         return SnapshotInfo(self._id, self.size_bytes, timestamp_ms)
 
     def drop(self) -> None:
-        """Give it up. What cannot be removed now is removed at the next start."""
+        """Give it up, once. What cannot be removed now is removed at the next start."""
+        if self._is_dropped:
+            return
+        self._is_dropped = True
         self._close()
         try:
             if self._disk.fs.exists(self._part):

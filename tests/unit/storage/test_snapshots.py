@@ -105,6 +105,25 @@ def test_a_refusal_costs_the_snapshot_and_nothing_else(tmp_path: Path, operation
     assert write(SnapshotWriter(Disk(OsFileSystem()), tmp_path, ID)).id == ID
 
 
+@pytest.mark.covers("SNAP-11", "D-20")
+def test_a_piece_that_waited_behind_one_that_failed_begins_no_file(tmp_path: Path) -> None:
+    """Dropping the first one has made room, so the second one would fit: and nobody would drop it."""
+    fs = Faulty("pwrite")
+    writer = SnapshotWriter(Disk(fs), tmp_path, ID)
+    with pytest.raises(SnapshotError):
+        writer.append(DATA[:10_000])
+    writer.drop()
+    fs.operation, fs.calls = "", []
+    with pytest.raises(SnapshotError, match="given up"):
+        writer.append(DATA[10_000:])
+    assert fs.calls == []
+    another = SnapshotWriter(Disk(fs), tmp_path, ID)
+    another.append(DATA[:10_000])
+    writer.drop()
+    assert len(list(tmp_path.iterdir())) == 1, "the file is another writer's by now"
+    another.drop()
+
+
 @pytest.mark.covers("D-03")
 def test_a_directory_that_cannot_be_synced_ends_the_process(tmp_path: Path) -> None:
     """It holds names of files that promised something."""
