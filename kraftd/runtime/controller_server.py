@@ -358,11 +358,10 @@ class ControllerServer(RaftListener, NoticeLogger):
         return RegistrationManager(me, self.controller, self.raft_node, self._limited_logger, jitter=jitter)
 
     def stop_workers(self) -> None:
-        """Wait for the jobs that run, and end the threads. The driver must have stopped before."""
+        """Wait for the jobs that were submitted, and end the threads. The driver must have stopped before."""
         self.store.drain()
         for worker in self.workers:
-            worker.drain()
-            worker.stop()
+            worker.finish()
         self.snapshotter.stop()
         self.snapshot_transfer.stop()
 

@@ -18,6 +18,26 @@ UNREAD = (
         ),
     ),
     mutant(
+        "stop-waits-for-the-check",
+        "D-23",
+        "A clean stop waits until every snapshot was checked, with the loop standing still.",
+        "tests",
+        (
+            "kraftd.runtime.controller_server:ControllerServer.stop_workers",
+            "worker.finish()",
+            "(worker.drain(), worker.stop())",
+        ),
+        where=("tests/unit/runtime/test_snapshot_check.py",),
+    ),
+    mutant(
+        "results-are-lost-at-the-end",
+        "D-17",
+        "Of what a thread still did when the process was stopped, nobody takes the result.",
+        "tests",
+        ("kraftd.runtime.worker:Worker.finish", "self.drain()", "pass"),
+        where=("tests/unit/runtime/test_worker.py",),
+    ),
+    mutant(
         "covered-damage-is-a-loss",
         "D-23",
         "A node whose snapshot holds what its disk has lost does not count any more.",

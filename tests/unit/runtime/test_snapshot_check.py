@@ -1,15 +1,19 @@
 """The snapshots that a start did not prove are read behind it; a damaged one is told and counts no more."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kraftd.records import names
 from kraftd.records.snapshot import encode_snapshot
+from kraftd.runtime.controller_server import ControllerServer
 from kraftd.runtime.snapshot_check import SnapshotCheck
+from kraftd.runtime.worker import Worker
 from kraftd.storage import Disk, OsFileSystem, StorageFailure
 from kraftd.storage.snapshot_files import SnapshotFiles, survey_snapshots
 from kraftd.storage.snapshots import PIECE_BYTES
@@ -107,6 +111,33 @@ def test_it_is_read_piece_by_piece_and_one_that_goes_meanwhile_is_passed_over(tm
     assert (world.lines, world.counted) == ([], [NEW])
     assert world.files.take_removal().run() == ()
     assert not list(tmp_path.glob("*.deleted"))
+
+
+async def test_a_clean_stop_does_not_wait_until_all_is_read(tmp_path: Path) -> None:
+    """Where snapshots are kept for ever there are many, and the loop stands still meanwhile."""
+    world = World(tmp_path, size=25_000)
+    pieces: list[int] = []
+
+    class Slow(OsFileSystem):
+        def pread(self, handle: int, size: int, position: int) -> bytes:
+            pieces.append(position)
+            return super().pread(handle, size, position)
+
+    disk = Disk(Slow())
+    files = SnapshotFiles(disk, tmp_path, survey_snapshots(disk, tmp_path).infos)
+    worker = Worker(asyncio.get_running_loop(), "read")
+    del pieces[:]
+    SnapshotCheck(files, worker, world).begin()  # type: ignore[arg-type]
+    stopped: list[str] = []
+    node: Any = SimpleNamespace(
+        workers=(worker,),
+        store=SimpleNamespace(drain=lambda: None),
+        snapshotter=SimpleNamespace(stop=lambda: stopped.append("snapshotter")),
+        snapshot_transfer=SimpleNamespace(stop=lambda: stopped.append("transfer")),
+    )
+    ControllerServer.stop_workers(node)
+    assert pieces == [0]
+    assert stopped == ["snapshotter", "transfer"]
 
 
 def test_what_the_disk_refuses_is_told_and_a_disk_that_failed_ends_the_process(tmp_path: Path) -> None:
