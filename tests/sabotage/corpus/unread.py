@@ -38,6 +38,14 @@ UNREAD = (
         where=("tests/unit/runtime/test_worker.py",),
     ),
     mutant(
+        "segment-that-is-gone-is-read-on",
+        "D-22",
+        "A segment that the log was cut in front of is checked to its end, and keeps its file so long.",
+        "tests",
+        ("kraftd.runtime.log_checker:LogChecker.run", "self._drop_what_is_gone()", "pass"),
+        where=CHECKER,
+    ),
+    mutant(
         "covered-damage-is-a-loss",
         "D-23",
         "A node whose snapshot holds what its disk has lost does not count any more.",
@@ -174,7 +182,7 @@ UNREAD = (
         "The check reads on while others wait for the disk.",
         "tests",
         (
-            "kraftd.runtime.log_checker:LogChecker.run",
+            "kraftd.runtime.log_checker:LogChecker._read_on",
             "if self._worker.pending:",
             "if False:",
         ),
