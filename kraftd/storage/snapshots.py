@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
+from crc32c import crc32c
 
 from kraftd.errors import MalformedError, StorageError
 from kraftd.records import names
@@ -51,6 +52,10 @@ _T = TypeVar("_T")
 
 class SnapshotError(StorageError):
     """A snapshot could not be written. Nothing was promised, so nothing is lost."""
+
+
+class GivenDamagedError(SnapshotError):
+    """What was to be written is no whole snapshot. The disk is well: it holds what it was given."""
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True):
@@ -78,6 +83,8 @@ class SnapshotWriter:
         self._part = self.path.with_name(self.path.name + names.PART)
         self._handle = -1
         self._is_dropped = False
+        self._checksum = 0
+        """CRC-32C of what was given."""
         self.size_bytes = 0
         """What was written so far."""
 
@@ -94,12 +101,14 @@ class SnapshotWriter:
                 f"{self._part}: only {written} of {len(piece)} bytes were written (disk full?)"
             )
         self.size_bytes += written
+        self._checksum = crc32c(piece, self._checksum)
         self._own("fdatasync", lambda: fs.fdatasync(self._handle))
 
     def freeze(self) -> SnapshotInfo:
         """Prove what is on the disk, and give it its name, durably.
 
         Raises:
+            GivenDamagedError: What was written is no whole snapshot.
             SnapshotError: The disk refused, or does not hold what was written.
             StorageFailure: The directory cannot be synced, which ends the process.
         """
@@ -131,10 +140,19 @@ class SnapshotWriter:
         try:
             size_bytes, timestamp_ms = prove(self._part, self._id, self._read)
         except MalformedError as error:
+            if self._holds_what_was_given():
+                raise GivenDamagedError(f"{error}: it was given like this, the disk is well") from error
             raise SnapshotError(f"{error}: the disk does not hold what was written") from error
         if size_bytes != self.size_bytes:
             raise SnapshotError(f"{self._part}: {size_bytes} bytes of {self.size_bytes} can be read back")
         return timestamp_ms
+
+    def _holds_what_was_given(self) -> bool:
+        """Whether the bytes on the disk are those that were written, whatever they are."""
+        position = checksum = 0
+        while piece := self._read(position):
+            position, checksum = position + len(piece), crc32c(piece, checksum)
+        return (position, checksum) == (self.size_bytes, self._checksum)
 
     def _read(self, position: int) -> bytes:
         return self._own("read", lambda: self._disk.fs.pread(self._handle, PIECE_BYTES, position))
