@@ -61,6 +61,17 @@ DOWNLOADS = (
         where=FILES,
     ),
     mutant(
+        "nobody-is-told-of-downloads",
+        "D-20",
+        "The check of a node's snapshots is not told which of them are downloaded.",
+        "tests",
+        ("kraftd.runtime.controller_server:ControllerServer.__init__", "begun=check.check", "begun=str"),
+        where=(
+            "tests/sim/test_snapshot_faults.py::"
+            "test_a_snapshot_that_rots_while_its_node_runs_is_found_by_whoever_downloads_it",
+        ),
+    ),
+    mutant(
         "each-download-has-the-file-read",
         "D-24",
         "Whoever asks for the beginning of a snapshot again and again has all of it read each time.",
