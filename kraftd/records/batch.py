@@ -16,6 +16,7 @@ from crc32c import crc32c
 
 from kraftd.errors import CorruptBatchError, MalformedError
 from kraftd.records.batch_header import (
+    BATCH_BYTES_MAX,
     CONTROL,
     CRC_FROM,
     FIELDS,
@@ -290,6 +291,8 @@ class BatchView:
         size_bytes = length + OVERHEAD_BYTES
         if size_bytes < HEADER_BYTES:
             return self._corrupt(f"the batch claims {size_bytes} bytes, fewer than its header")
+        if size_bytes > BATCH_BYTES_MAX:
+            return self._corrupt(f"the batch claims {size_bytes} bytes, more than one can have", torn=True)
         return self._corrupt(f"the batch claims {size_bytes} bytes, {left} are left", torn=True)
 
     def _corrupt(self, reason: str, *, torn: bool = False) -> CorruptBatchError:

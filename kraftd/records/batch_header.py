@@ -54,7 +54,9 @@ CRC_FROM: Final = end_of("crc")
 """Where the bytes begin that the checksum covers: without base offset and epoch."""
 
 BATCH_BYTES_MAX: Final = 8 << 20
-"""The largest batch of a metadata log in Kafka, `KafkaRaftClient.MAX_BATCH_SIZE_BYTES`."""
+"""The largest batch of a metadata log in Kafka, `KafkaRaftClient.MAX_BATCH_SIZE_BYTES`, and here. A header
+that states more has gone bad, or is none, and nobody reads as far as it says.
+"""
 
 MAGIC: Final = 2
 COMPRESSION: Final = 0x07

@@ -170,7 +170,7 @@ class Applier(TimedTurnTask):
                 return False
             batches = found
         for batch in batches:
-            # A read from the disk may go beyond what is committed: there a new leader may still truncate.
+            # Of a batch that is committed in part, the rest may still be truncated.
             if batch.end_offset > self._target:
                 break
             if batch.base_offset >= self.applied_offset:
@@ -187,13 +187,14 @@ class Applier(TimedTurnTask):
         self._loaded(info)
         self._driver.wake()
 
-    def _cold_read(self, offset: Offset, batches: list[CommittedBatch]) -> None:
+    def _cold_read(self, offset: Offset, batches: list[CommittedBatch] | None) -> None:
         self._is_reading = False
         # Node 3 reads at 40 when it installs a snapshot that ends at 90. What comes back is of the log that
         # it had before, which may have held other records above 90.
         if self._loader.is_loading or offset != self.applied_offset:
             return
-        self._cold = batches
-        if not self._cold:
+        if batches is None:
             self._unreadable = f"the log cannot be read at offset {self.applied_offset}, which is committed"
+        else:
+            self._cold = batches
         self._driver.wake()

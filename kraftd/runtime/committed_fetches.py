@@ -194,18 +194,22 @@ class CommittedFetches(TimedTurnTask):
             return
         waiting = self._unread.popleft()
         self._is_reading = True
-        self._store.read_cold(waiting.offset, waiting.max_bytes, lambda records: self._read(waiting, records))
+        # What is committed only after this may be another history than what is read.
+        committed = self._raft_node.high_watermark
+        self._store.read_cold(
+            waiting.offset, waiting.max_bytes, lambda records: self._read(waiting, records, committed)
+        )
 
-    def _read(self, waiting: _Waiting, records: bytes) -> None:
-        """Answer with what was read, which may go beyond what is committed."""
+    def _read(self, waiting: _Waiting, records: bytes, committed: Offset) -> None:
+        """Answer with what was read, as far as it was committed when the read began."""
         self._is_reading = False
         try:
-            self._answer_read(waiting, records)
+            self._answer_read(waiting, records, committed)
         except Exception as error:  # noqa: BLE001 - as what leaves a handler at once (D-14)
             self._failed(waiting.connection, waiting.request, error)
         self._read_next()
 
-    def _answer_read(self, waiting: _Waiting, records: bytes) -> None:
+    def _answer_read(self, waiting: _Waiting, records: bytes, committed: Offset) -> None:
         refusal = self._refusal(waiting.request.message)
         if refusal is None and not records:
             why = f"the log cannot be read at offset {waiting.offset} here; ask another node"
@@ -213,8 +217,8 @@ class CommittedFetches(TimedTurnTask):
         if refusal is not None:
             self._reply(waiting, error=refusal)
         else:
-            committed = ending_by(records, self._raft_node.high_watermark)
-            self._reply(waiting, (committed,) if committed else ())
+            given = ending_by(records, committed)
+            self._reply(waiting, (given,) if given else ())
 
     def _reply(
         self,

@@ -2,14 +2,15 @@
 
 Entered through `CommittedLog.batches`, by the applier. The raft node keeps the newest batches in memory,
 and their record values as they were appended or fetched, so that nothing is decoded twice (D-15). What is
-older is read from the disk in the reader thread, which checks it. A module of its own, short as it is,
-so that the applier knows neither raft's memory nor the disk.
+older is read from the disk in the reader thread, which checks it. What comes back is cut at what was
+committed when the read began: above that, the log may have been truncated and written anew meanwhile. A
+module of its own, short as it is, so that the applier knows neither raft's memory nor the disk.
 """
 
 from collections.abc import Callable, Iterable
 
 from kraftd.raft import RaftNode
-from kraftd.records.batch import BatchView, walk
+from kraftd.records.batch import BatchView, ending_by, walk
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.store import DirectoryStore
 from kraftd.types import Offset
@@ -23,17 +24,24 @@ class CommittedLog:
         self._store = store
 
     def batches(
-        self, offset: Offset, max_bytes: int, when_read: Callable[[list[CommittedBatch]], None]
+        self, offset: Offset, max_bytes: int, when_read: Callable[[list[CommittedBatch] | None], None]
     ) -> list[CommittedBatch] | None:
         """The batches from an offset on, if they are in memory.
 
         If they are not, returns None and begins to read them from the disk. `when_read` is called with them
-        on the loop; they may go beyond what is committed, and are empty if the log cannot be read there.
+        on the loop, with None if the log cannot be read there.
         """
         buffers = self._raft_node.committed_batches(offset, max_bytes)
         if buffers is not None:
             return self._committed(map(BatchView, buffers))
-        self._store.read_cold(offset, max_bytes, lambda data: when_read(self._committed(walk(data))))
+        # Node 2 reads from 40 on, and 50 is committed. Before that comes back a new leader makes it cut what
+        # is above 50, and 60 of its own are committed: what was read from 50 to 60 never was.
+        committed = self._raft_node.high_watermark
+
+        def ended(data: bytes) -> None:
+            when_read(self._committed(walk(ending_by(data, committed))) if data else None)
+
+        self._store.read_cold(offset, max_bytes, ended)
         return None
 
     def _committed(self, views: Iterable[BatchView]) -> list[CommittedBatch]:

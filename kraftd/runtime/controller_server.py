@@ -154,10 +154,10 @@ class ControllerServer(RaftListener, NoticeLogger):
         self.store = DirectoryStore(
             directory, driver, self.raft_node, self.metrics, found, flush_worker=flush, read_worker=read
         )
+        check = self._snapshot_check = SnapshotCheck(directory.snapshots, read, logger, driver.now)
         self.snapshot_transfer = SnapshotTransfer(
-            directory.snapshots, driver, logger, read_worker=read, write_worker=write
+            directory.snapshots, driver, logger, read_worker=read, write_worker=write, begun=check.check
         )
-        self._snapshot_check = SnapshotCheck(directory.snapshots, read, logger)
         self.guard = Guard(directory, driver, self.raft_node, read)
         self.controller = controller = _controller_of(config, directory, self.advertised)
         self.snapshotter = self._make_snapshotter(environment.clock_ns)
@@ -358,11 +358,10 @@ class ControllerServer(RaftListener, NoticeLogger):
         return RegistrationManager(me, self.controller, self.raft_node, self._limited_logger, jitter=jitter)
 
     def stop_workers(self) -> None:
-        """Wait for the jobs that run, and end the threads. The driver must have stopped before."""
+        """Wait for the jobs that were submitted, and end the threads. The driver must have stopped before."""
         self.store.drain()
         for worker in self.workers:
-            worker.drain()
-            worker.stop()
+            worker.finish()
         self.snapshotter.stop()
         self.snapshot_transfer.stop()
 

@@ -68,13 +68,9 @@ class LogChecker(TimedTurnTask):
         """Ask for the cut, or read the next piece, if it is time."""
         if self._cut_to:
             self._ask(now)
-        elif self._may_read(now):
-            check = self._check
-            if self._worker.pending:
-                self._due_ms = now.mono_ms + PAUSE_MS
-            elif check is not None:
-                self._is_running = True
-                self._worker.submit(check.advance, lambda is_over: self._advanced(check, is_over=is_over))
+        elif not self._is_running and now.mono_ms >= self._due_ms:
+            self._drop_what_is_gone()
+            self._read_on(now)
 
     def wake_at_ms(self) -> int:
         """When the next piece or question is due; NEVER_MS if none is."""
@@ -124,11 +120,23 @@ class LogChecker(TimedTurnTask):
             if start is not None:
                 self._driver.deliver(CutRequested(start))
 
-    def _may_read(self, now: Now) -> bool:
+    def _drop_what_is_gone(self) -> None:
+        """Let go of the segment if the log goes on without it: its file stays until nobody reads it."""
+        check, unread = self._check, self._directory.log.unread
+        if check is not None and not unread.is_needed(check):
+            unread.finish(check)
+            self._check = unread.next_check()
+
+    def _read_on(self, now: Now) -> None:
+        """Read the next piece, once what the segment holds is applied and nobody else wants the thread."""
         check = self._check
-        if check is None or self._is_running or now.mono_ms < self._due_ms:
-            return False
-        return self._applied_offset() >= check.end_offset
+        if check is None or self._applied_offset() < check.end_offset:
+            return
+        if self._worker.pending:
+            self._due_ms = now.mono_ms + PAUSE_MS
+        else:
+            self._is_running = True
+            self._worker.submit(check.advance, lambda is_over: self._advanced(check, is_over=is_over))
 
     def _advanced(self, check: SegmentCheck, *, is_over: bool) -> None:
         self._is_running = False

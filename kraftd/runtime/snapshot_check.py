@@ -1,14 +1,23 @@
-"""Proves, behind a start, the snapshots whose header alone it read: all but the newest.
+"""Proves the snapshots of a node while it runs: those that its start did not, and those that others download.
 
-Entered once, when the newest is restored. They are read one after the other, in the reader thread and a piece
-at a time, so that others who want that thread wait for a piece at most. One that is damaged is told with file
-and byte and counts no more: the log is not to be cut at it, and it goes with the log before it.
+`begin` is called once, when the newest is restored: of all others the start read the header alone. `check` is
+called when somebody begins to download one. A file may rot while its node runs, and whoever got it would find
+out behind the last byte and be offered it again; so it is proved beside the download, but for one that was
+lately: nobody is to make the disk be read for asking.
 
-Not here: the newest, which a start proves and the loader reads again (`snapshot_loader`).
+They are read one after the other, in the reader thread and a piece at a time, so that others who want that
+thread, a voter's download above all, wait for a piece at most. One that is damaged is told with file and byte
+and counts no more: it is not there for who asks for its next piece, and so is not offered any more; the log
+is not to be cut at it, and it goes with the log before it. Where it was the last one, another one is made
+(`snapshotter`).
+
+Not here: the newest at a start, which that proves and the loader reads again (`snapshot_loader`).
 Differs: Kafka finds out when it loads one.
 """
 
 from collections import deque
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -19,7 +28,10 @@ from kraftd.runtime.worker import Worker
 from kraftd.storage import StorageFailure
 from kraftd.storage.snapshot_files import SnapshotFiles, SnapshotReader, instead_text
 from kraftd.storage.snapshots import PIECE_BYTES
-from kraftd.types import OffsetAndEpoch
+from kraftd.types import Now, OffsetAndEpoch
+
+CHECK_INTERVAL_MS: Final = 10_000
+"""How long a snapshot is not proved again that was, for whoever downloads it next."""
 
 
 class _Proof(msgspec.Struct):
@@ -32,32 +44,50 @@ class _Proof(msgspec.Struct):
 
 
 class SnapshotCheck:
-    """One check of one node's snapshots."""
+    """The checks of one node's snapshots."""
 
-    def __init__(self, snapshots: SnapshotFiles, worker: Worker, logger: Logger) -> None:
+    def __init__(
+        self, snapshots: SnapshotFiles, worker: Worker, logger: Logger, now: Callable[[], Now]
+    ) -> None:
         self._snapshots = snapshots
         self._worker = worker
         self._logger = logger
+        self._now = now
         self._left: deque[OffsetAndEpoch] = deque()
+        self._reading: OffsetAndEpoch | None = None
+        self._checked_at_ms: dict[OffsetAndEpoch, int] = {}
+        """When the last check of a snapshot was asked for, if that is not long ago."""
         self._has_begun = False
 
     def begin(self) -> None:
-        """Begin with the oldest; nothing the second time."""
+        """Check all but the newest, the oldest first; nothing the second time."""
         if self._has_begun:
             return
         self._has_begun = True
         self._left += (info.id for info in self._snapshots.infos[:-1])
         self._next()
 
+    def check(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Check a snapshot that somebody begins to download, before others, unless it was lately."""
+        now_ms = self._now().mono_ms
+        recent = {each: at for each, at in self._checked_at_ms.items() if now_ms - at < CHECK_INTERVAL_MS}
+        if snapshot_id in recent or snapshot_id == self._reading:
+            return
+        self._checked_at_ms = recent | {snapshot_id: now_ms}
+        if snapshot_id in self._left:
+            self._left.remove(snapshot_id)
+        self._left.appendleft(snapshot_id)
+        self._next()
+
     def _next(self) -> None:
-        """Go on with the next snapshot that is still there."""
-        while self._left:
+        """Go on with the next snapshot that is still there, if none is being read."""
+        while self._left and self._reading is None:
             snapshot_id = self._left.popleft()
             reader = self._snapshots.open_reader(snapshot_id)
             if reader is not None:
                 path = str(self._snapshots.path_of(snapshot_id))
+                self._reading = snapshot_id
                 self._read(_Proof(reader, SnapshotDecoder(path, snapshot_id.epoch)))
-                return
 
     def _read(self, proof: _Proof) -> None:
         self._worker.submit(lambda: _prove_piece(proof), lambda problem: self._on_read(proof, problem))
@@ -67,7 +97,7 @@ class SnapshotCheck:
             self._read(proof)
             return
         proof.reader.release()
-        snapshot_id = proof.reader.id
+        self._reading, snapshot_id = None, proof.reader.id
         if problem and self._snapshots.get(snapshot_id) is not None:
             self._snapshots.mark_damaged(snapshot_id)
             self._logger.warning(
@@ -75,9 +105,13 @@ class SnapshotCheck:
                 offset=snapshot_id.offset,
                 epoch=snapshot_id.epoch,
                 reason=problem,
-                instead=instead_text([info.id for info in self._snapshots.infos]),
+                instead=self._instead(),
             )
         self._next()
+
+    def _instead(self) -> str:
+        others = [info.id for info in self._snapshots.infos]
+        return instead_text(others) if others else "no other one is here: the next one takes its place"
 
 
 def _prove_piece(proof: _Proof) -> str | None:

@@ -4,13 +4,15 @@ Entered by the effect executor, as its `SnapshotPort`. Pieces are read in the re
 file, so that the cleaner may take its name away meanwhile. For observers that is done one step at a time,
 however many they are and whatever is to be compared, so that a voter waits for no more (D-24). Pieces are
 written in the thread that writes this node's own snapshots, each synced; behind the last one the file is
-proved and gets its name (D-20). What fails of either costs the piece or the download, never the process.
+proved and gets its name (D-20). What fails of either costs the piece or the download, never the process. A
+piece that goes out was not proved; the file is, beside the download (`snapshot_check`).
 
 Not here: which piece of which snapshot (`kraftd.raft.snapshot_serving`, `kraftd.raft.snapshot_fetch`), and
 what becomes of a whole one (`InstallSnapshot`, carried out by the store).
 """
 
 from collections import deque
+from collections.abc import Callable
 
 from crc32c import crc32c
 
@@ -24,7 +26,13 @@ from kraftd.runtime.snapshotter import write_piece
 from kraftd.runtime.worker import Worker
 from kraftd.storage import StorageFailure
 from kraftd.storage.snapshot_files import SnapshotFiles, SnapshotReader
-from kraftd.storage.snapshots import PIECE_BYTES, SnapshotError, SnapshotInfo, SnapshotWriter
+from kraftd.storage.snapshots import (
+    PIECE_BYTES,
+    GivenDamagedError,
+    SnapshotError,
+    SnapshotInfo,
+    SnapshotWriter,
+)
 from kraftd.types import OffsetAndEpoch
 
 _NOT_THERE = (b"", -1)
@@ -41,12 +49,15 @@ class SnapshotTransfer(SnapshotPort):
         *,
         read_worker: Worker,
         write_worker: Worker,
+        begun: Callable[[OffsetAndEpoch], None] = lambda _: None,
     ) -> None:
+        """`begun` is told of each snapshot that somebody begins to download from here, or goes on with."""
         self._snapshots = snapshots
         self._driver = driver
         self._logger = logger
         self._read_worker = read_worker
         self._write_worker = write_worker
+        self._begun = begun
         self._writer: tuple[OffsetAndEpoch, SnapshotWriter] | None = None
         self._for_observers: deque[_PieceRead] = deque()
         """What is to be read for observers, each in its turn."""
@@ -69,6 +80,8 @@ class SnapshotTransfer(SnapshotPort):
             self._read_for_observers()
         else:
             self._step(piece)
+        if read.max_bytes and (read.position == 0 or read.prefix_checksum >= 0):
+            self._begun(read.id)
 
     def _read_for_observers(self) -> None:
         """Do the next step for the observer whose turn it is, unless one is under way: a read for a voter,
@@ -136,6 +149,8 @@ class SnapshotTransfer(SnapshotPort):
             self._driver.deliver(SnapshotReceived(write.id, end, is_whole=True))
         else:
             problem = "" if outcome is None else str(outcome)
+            if isinstance(outcome, GivenDamagedError):
+                problem += "; the leader that sent it has it damaged"
             self._driver.deliver(SnapshotReceived(write.id, end, problem=problem))
 
 

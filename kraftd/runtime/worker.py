@@ -25,6 +25,7 @@ class Worker:
         self._jobs: queue.SimpleQueue[tuple[Job, Done] | None] = queue.SimpleQueue()
         self._finished: queue.SimpleQueue[tuple[Done, Any] | BaseException] = queue.SimpleQueue()
         self._pending = 0
+        self._is_finishing = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -34,7 +35,9 @@ class Worker:
         return self._pending
 
     def submit(self, job: Job, done: Done) -> None:
-        """Run `job` in the thread, then `done(result)` on the loop."""
+        """Run `job` in the thread, then `done(result)` on the loop; neither, once the end has begun."""
+        if self._is_finishing:
+            return
         self._pending += 1
         self._jobs.put((job, done))
 
@@ -45,6 +48,16 @@ class Worker:
         """
         while self._pending:
             self._finish(self._finished.get())
+
+    def finish(self) -> None:
+        """Drain, and end the thread: at the end of the process.
+
+        What a result would have done next is not begun. A snapshot is read a piece at a time, and the result
+        of one asks for the next: a stop would wait until all of them were checked.
+        """
+        self._is_finishing = True
+        self.drain()
+        self.stop()
 
     def stop(self) -> None:
         """Run what was submitted, drop the results, and end the thread."""

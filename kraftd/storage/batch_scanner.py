@@ -11,7 +11,15 @@ from crc32c import crc32c
 
 from kraftd.errors import CorruptBatchError
 from kraftd.records.batch import BatchView
-from kraftd.records.batch_header import CRC_FROM, HEADER, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, UNSUPPORTED
+from kraftd.records.batch_header import (
+    BATCH_BYTES_MAX,
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    OVERHEAD_BYTES,
+    UNSUPPORTED,
+)
 from kraftd.storage.disk import Disk
 from kraftd.storage.segment import Head, head_at
 
@@ -80,7 +88,8 @@ def _heads(window: bytes, path: str) -> Iterator[tuple[Head, int]]:
 def _stated_bytes(window: bytes) -> int:
     """Return the length that the first batch of a whole header states; 0 if it is an impossible one."""
     size_bytes = head_at(window, 0).size_bytes
-    return size_bytes if size_bytes >= HEADER_BYTES else 0
+    # One bit of a length that flips makes megabytes of it: read, they are a start that runs out of memory.
+    return size_bytes if HEADER_BYTES <= size_bytes <= BATCH_BYTES_MAX else 0
 
 
 def fingerprint(head: Head, checksum: int, before: int) -> int:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from kraftd.errors import CorruptBatchError, ErrorCode, StorageError
 from kraftd.records import names
 from kraftd.records.batch import scan
+from kraftd.records.batch_header import BATCH_BYTES_MAX
 from kraftd.records.epoch_checkpoint import epoch_of
 from kraftd.records.index import INDEX_INTERVAL_BYTES
 from kraftd.storage.batch_scanner import sound_batches
@@ -197,6 +198,8 @@ class ReaderView:
 
     def _read_sound(self, offset: Offset, max_bytes: int) -> bytes:
         segment, position, first = self._locate(offset)
+        if first.size_bytes > BATCH_BYTES_MAX:
+            raise self._damaged(segment, offset)
         end = self._end_of(segment, position, first.size_bytes, max_bytes)
         data = self._disk.read_around(segment.handle, end - position, position, segment.path)
         sound, next_offset = 0, first.base_offset

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
+from crc32c import crc32c
 
 from kraftd.errors import MalformedError, StorageError
 from kraftd.records import names
@@ -53,6 +54,10 @@ class SnapshotError(StorageError):
     """A snapshot could not be written. Nothing was promised, so nothing is lost."""
 
 
+class GivenDamagedError(SnapshotError):
+    """What was to be written is no whole snapshot. The disk is well: it holds what it was given."""
+
+
 class SnapshotInfo(msgspec.Struct, frozen=True):
     """A snapshot that has its name."""
 
@@ -64,7 +69,9 @@ class SnapshotInfo(msgspec.Struct, frozen=True):
 class SnapshotWriter:
     """One snapshot that is being written, in a thread of its own. It is ended by `freeze` or `drop`.
 
-    Every method raises `SnapshotError` for a failure of this file; then only `drop` may be called.
+    Every method raises `SnapshotError` for a failure of this file; then only `drop` may be called. Pieces
+    that wait behind one that failed, or behind the end of a download, are refused: they would begin anew a
+    file that nobody gives up any more.
     """
 
     def __init__(self, disk: Disk, directory: Path, snapshot_id: OffsetAndEpoch) -> None:
@@ -75,12 +82,17 @@ class SnapshotWriter:
         """The name that it will have."""
         self._part = self.path.with_name(self.path.name + names.PART)
         self._handle = -1
+        self._is_dropped = False
+        self._checksum = 0
+        """CRC-32C of what was given."""
         self.size_bytes = 0
         """What was written so far."""
 
     def append(self, piece: bytes) -> None:
         """Write the next bytes, durably."""
         fs = self._disk.fs
+        if self._is_dropped:
+            raise SnapshotError(f"{self._part}: was given up before")
         if self._handle < 0:
             self._handle = self._own("open", lambda: fs.open(self._part, Access.CREATE_EMPTY))
         written = self._own("write", lambda: fs.pwrite(self._handle, piece, self.size_bytes))
@@ -89,12 +101,14 @@ class SnapshotWriter:
                 f"{self._part}: only {written} of {len(piece)} bytes were written (disk full?)"
             )
         self.size_bytes += written
+        self._checksum = crc32c(piece, self._checksum)
         self._own("fdatasync", lambda: fs.fdatasync(self._handle))
 
     def freeze(self) -> SnapshotInfo:
         """Prove what is on the disk, and give it its name, durably.
 
         Raises:
+            GivenDamagedError: What was written is no whole snapshot.
             SnapshotError: The disk refused, or does not hold what was written.
             StorageFailure: The directory cannot be synced, which ends the process.
         """
@@ -108,7 +122,10 @@ class SnapshotWriter:
         return SnapshotInfo(self._id, self.size_bytes, timestamp_ms)
 
     def drop(self) -> None:
-        """Give it up. What cannot be removed now is removed at the next start."""
+        """Give it up, once. What cannot be removed now is removed at the next start."""
+        if self._is_dropped:
+            return
+        self._is_dropped = True
         self._close()
         try:
             if self._disk.fs.exists(self._part):
@@ -123,10 +140,19 @@ class SnapshotWriter:
         try:
             size_bytes, timestamp_ms = prove(self._part, self._id, self._read)
         except MalformedError as error:
+            if self._holds_what_was_given():
+                raise GivenDamagedError(f"{error}: it was given like this, the disk is well") from error
             raise SnapshotError(f"{error}: the disk does not hold what was written") from error
         if size_bytes != self.size_bytes:
             raise SnapshotError(f"{self._part}: {size_bytes} bytes of {self.size_bytes} can be read back")
         return timestamp_ms
+
+    def _holds_what_was_given(self) -> bool:
+        """Whether the bytes on the disk are those that were written, whatever they are."""
+        position = checksum = 0
+        while piece := self._read(position):
+            position, checksum = position + len(piece), crc32c(piece, checksum)
+        return (position, checksum) == (self.size_bytes, self._checksum)
 
     def _read(self, position: int) -> bytes:
         return self._own("read", lambda: self._disk.fs.pread(self._handle, PIECE_BYTES, position))

@@ -230,11 +230,14 @@ class UnreadSegments:
         segment = next((each for each in self._chain.segments if each.is_unread), None)
         return None if segment is None else SegmentCheck(self._disk, segment, self._epochs.entries)
 
-    def finish(self, check: SegmentCheck) -> Damage | None:
-        """Note what a check has found. Returns the damage, if the segment is still one of the log.
-
-        The log may have been cut or truncated meanwhile: then what was read is not the log any more.
+    def is_needed(self, check: SegmentCheck) -> bool:
+        """Whether the segment that is checked is still one of the log, which may have been cut or truncated
+        meanwhile: then what is read is not the log any more.
         """
-        is_needed = any(each is check.segment for each in self._chain.segments)
+        return any(each is check.segment for each in self._chain.segments)
+
+    def finish(self, check: SegmentCheck) -> Damage | None:
+        """Note what a check has found, if anything. Returns the damage, if the segment is needed."""
+        is_needed = self.is_needed(check)
         check.finish(is_needed=is_needed)
         return check.damage if is_needed else None

@@ -423,6 +423,7 @@ class SimWorker:
         self._on_completion = on_completion
         self._jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self._running: tuple[Callable[[], Any], Callable[[Any], None], int] | None = None
+        self._is_finishing = False
         self._finished: deque[tuple[Callable[[Any], None], Any] | BaseException] = deque()
 
     @property
@@ -432,6 +433,8 @@ class SimWorker:
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Implements `Worker`."""
+        if self._is_finishing:
+            return
         self._jobs.append((job, done))
         if self._running is None:
             self._start()
@@ -446,8 +449,10 @@ class SimWorker:
                 self._end()
             self._take_one(None)
 
-    def stop(self) -> None:
+    def finish(self) -> None:
         """Implements `Worker`."""
+        self._is_finishing = True
+        self.drain()
 
     def _start(self) -> None:
         job, done = self._jobs.popleft()

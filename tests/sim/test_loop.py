@@ -204,6 +204,15 @@ def test_whoever_drains_waits_for_the_thread() -> None:
     assert it.run() == ["begin", "job", "done"]
 
 
+def test_at_the_end_nothing_follows_from_a_result() -> None:
+    it = Setting()
+    worker = worker_of(it, 3_000)
+    worker.submit(lambda: it.see("job"), lambda _: worker.submit(lambda: it.see("next"), it.see))
+    worker.finish()
+    assert (worker.pending, it.loop.busy_until_us) == (0, 3_000)
+    assert it.run() == ["begin", "job"]
+
+
 def test_a_job_that_fails_fails_on_the_loop() -> None:
     it = Setting()
 

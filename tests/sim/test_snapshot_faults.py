@@ -2,6 +2,9 @@
 
 import pytest
 
+from kraftd.records import names
+from kraftd.storage.snapshot_files import SnapshotFiles
+from kraftd.types import OffsetAndEpoch
 from tests.sim.fault_base import MS, Fault, S
 from tests.sim.fault_disks import FailingSnapshots, LostDisk
 from tests.sim.fault_snapshots import (
@@ -79,6 +82,42 @@ def test_what_happens_to_a_download_only_delays_it(kind: type[DuringDownload]) -
     assert world.statistics[f"met: {kind.name}"] == 1
     assert world.statistics[f"crashed: {kind.name}"] == (kind is CrashInInstall)
     assert any(node.start_offset for node in world.nodes.values()), "who lost its log has a snapshot for it"
+
+
+@pytest.mark.covers("D-20", "SNAP-20")
+@pytest.mark.parametrize("seed", [4, 6])
+def test_a_snapshot_that_rots_while_its_node_runs_is_found_by_whoever_downloads_it(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[OffsetAndEpoch] = []
+    hurt: set[str] = set()
+    mark_damaged = SnapshotFiles.mark_damaged
+
+    def mark(files: SnapshotFiles, snapshot_id: OffsetAndEpoch) -> None:
+        found.append(snapshot_id)
+        mark_damaged(files, snapshot_id)
+
+    class Rot(LostDisk):
+        """One node has to begin anew, and what the others would give it is bad."""
+
+        def apply(self, world: World) -> bool:
+            if not super().apply(world):
+                return False
+            for node in world.nodes.values():
+                info = node.directory.snapshots.newest if node.is_up and node.directory is not None else None
+                if info is not None:
+                    path = LOG_PATH / names.snapshot_name(info.id)
+                    hurt.add(path.name)
+                    world.snapshots.hurt.add((node.id, path.name))
+                    node.fs.damage(path, "bit_flip", info.size_bytes // 2, world.random)
+            return True
+
+    monkeypatch.setattr(SnapshotFiles, "mark_damaged", mark)
+    world = world_of(seed)
+    world.at(10 * S, lambda: repeat(world, Rot(), 500 * MS))
+    world.run()
+    assert world.statistics[HAPPENED] == 1
+    assert {names.snapshot_name(each) for each in found} == hurt
 
 
 def test_a_link_is_slow_during_a_download_only_while_that_fault_lasts() -> None:

@@ -7,6 +7,7 @@ FETCHING = ("tests/unit/raft/test_snapshot_fetch.py",)
 OBSERVERS = ("tests/unit/raft/test_snapshot_observers.py",)
 STORIES = ("tests/stories/test_snapshots.py",)
 FILES = ("tests/unit/runtime/test_snapshot_transfer.py",)
+CHECKS = ("tests/unit/runtime/test_snapshot_check.py",)
 
 DOWNLOADS = (
     mutant(
@@ -26,6 +27,73 @@ DOWNLOADS = (
             "else:",
         ),
         where=FETCHING,
+    ),
+    mutant(
+        "disk-is-blamed-for-what-it-was-given",
+        "D-20",
+        "A follower blames its own disk for a snapshot that its leader sent damaged.",
+        "tests",
+        (
+            "kraftd.storage.snapshots:SnapshotWriter._prove",
+            "if self._holds_what_was_given():",
+            "if False:",
+        ),
+        where=("tests/unit/storage/test_snapshots.py",),
+    ),
+    mutant(
+        "sender-is-blamed-for-the-disk",
+        "D-20",
+        "A follower blames its leader for what its own disk has lost.",
+        "tests",
+        (
+            "kraftd.storage.snapshots:SnapshotWriter._holds_what_was_given",
+            "return (position, checksum) == (self.size_bytes, self._checksum)",
+            "return True",
+        ),
+        where=("tests/unit/storage/test_snapshots.py",),
+    ),
+    mutant(
+        "rotten-snapshot-is-served-for-ever",
+        "D-20",
+        "Nobody proves a snapshot that somebody begins to download.",
+        "tests",
+        ("kraftd.runtime.snapshot_transfer:SnapshotTransfer.start_read", "self._begun(read.id)", "pass"),
+        where=FILES,
+    ),
+    mutant(
+        "nobody-is-told-of-downloads",
+        "D-20",
+        "The check of a node's snapshots is not told which of them are downloaded.",
+        "tests",
+        ("kraftd.runtime.controller_server:ControllerServer.__init__", "begun=check.check", "begun=str"),
+        where=(
+            "tests/sim/test_snapshot_faults.py::"
+            "test_a_snapshot_that_rots_while_its_node_runs_is_found_by_whoever_downloads_it",
+        ),
+    ),
+    mutant(
+        "each-download-has-the-file-read",
+        "D-24",
+        "Whoever asks for the beginning of a snapshot again and again has all of it read each time.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_check:SnapshotCheck.check",
+            "self._checked_at_ms = recent | {snapshot_id: now_ms}",
+            "self._checked_at_ms = recent",
+        ),
+        where=CHECKS,
+    ),
+    mutant(
+        "two-checks-at-once",
+        "D-24",
+        "A check of what somebody downloads is begun beside the one that runs, and a voter waits for both.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_check:SnapshotCheck._next",
+            "while self._left and self._reading is None:",
+            "while self._left:",
+        ),
+        where=CHECKS,
     ),
     mutant(
         "install-awaits-old-fetch",

@@ -151,10 +151,15 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "Batches that were read from the disk are applied up to what was read, not up to what is committed.",
         "sim",
         (
+            "kraftd.runtime.committed_log:CommittedLog.batches",
+            "walk(ending_by(data, committed))",
+            "walk(data)",
+        ),
+        (
             "kraftd.runtime.applier:Applier._cold_read",
             "self._cold = batches",
             "self._cold = batches\n"
-            "    self._target = max([self._target, *(b.end_offset for b in self._cold[:2])])",
+            "        self._target = max([self._target, *(b.end_offset for b in self._cold[:2])])",
         ),
     ),
 )

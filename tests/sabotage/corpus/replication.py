@@ -309,10 +309,46 @@ REPLICATION = (
         "tests",
         (
             "kraftd.runtime.committed_fetches:CommittedFetches._answer_read",
-            "committed = ending_by(records, self._raft_node.high_watermark)",
-            "committed = records",
+            "given = ending_by(records, committed)",
+            "given = records",
         ),
         where=("tests/unit/runtime/test_committed_fetches.py",),
+    ),
+    mutant(
+        "watcher-sees-what-was-cut",
+        "D-15",
+        "Who watches the log is given what a read of the disk brought up to the high watermark of when it ended.",
+        "tests",
+        (
+            "kraftd.runtime.committed_fetches:CommittedFetches._answer_read",
+            "given = ending_by(records, committed)",
+            "given = ending_by(records, self._raft_node.high_watermark)",
+        ),
+        where=("tests/unit/runtime/test_committed_fetches.py",),
+    ),
+    mutant(
+        "applies-what-was-cut",
+        "D-15",
+        "What was read from the disk is applied although it was committed, if at all, only after the read began.",
+        "tests",
+        (
+            "kraftd.runtime.committed_log:CommittedLog.batches",
+            "when_read(self._committed(walk(ending_by(data, committed))) if data else None)",
+            "when_read(self._committed(walk(data)) if data else None)",
+        ),
+        where=("tests/unit/runtime/test_applier.py",),
+    ),
+    mutant(
+        "committed-in-part-is-unreadable",
+        "HWM-15",
+        "A batch that is committed in part, read from the disk, counts as one that cannot be read.",
+        "tests",
+        (
+            "kraftd.runtime.committed_log:CommittedLog.batches",
+            "when_read(self._committed(walk(ending_by(data, committed))) if data else None)",
+            "when_read(self._committed(walk(ending_by(data, committed))) or None)",
+        ),
+        where=("tests/unit/runtime/test_applier.py",),
     ),
     mutant(
         "watcher-waits-for-ever",

@@ -155,6 +155,14 @@ SNAPSHOTS = (
         where=FILES,
     ),
     mutant(
+        "piece-behind-a-failed-one-is-written",
+        "D-20",
+        "A piece of a snapshot that waited behind one that failed begins a file that nobody gives up.",
+        "tests",
+        ("kraftd.storage.snapshots:SnapshotWriter.append", "if self._is_dropped:", "if False:"),
+        where=FILES,
+    ),
+    mutant(
         "snapshot-renamed-before-sync",
         "D-20",
         "A snapshot has its name before its bytes are on the disk.",

@@ -3,6 +3,7 @@
 from tests.sabotage.mutant import mutant
 
 CRASHES = ("tests/crash/test_storage_crashes.py",)
+READING = ("tests/unit/storage/test_reading.py",)
 
 STORAGE = (
     mutant(
@@ -247,6 +248,42 @@ STORAGE = (
         "tests",
         ("kraftd.records.quorum_state:encode", '{"clusterId": "", **common,', "{**common,"),
         where=("tests/unit/records/test_small_files.py",),
+    ),
+    mutant(
+        "start-reads-as-far-as-a-length-says",
+        "D-05",
+        "A length of which a high bit flipped is read to its end at once: the rest of a segment of a gibibyte.",
+        "tests",
+        (
+            "kraftd.storage.batch_scanner:_stated_bytes",
+            "HEADER_BYTES <= size_bytes <= BATCH_BYTES_MAX",
+            "size_bytes >= HEADER_BYTES",
+        ),
+        where=READING,
+    ),
+    mutant(
+        "read-reads-as-far-as-a-length-says",
+        "D-15",
+        "So does each read of old batches that begins there.",
+        "tests",
+        (
+            "kraftd.storage.log_reader:ReaderView._read_sound",
+            "if first.size_bytes > BATCH_BYTES_MAX:",
+            "if False:",
+        ),
+        where=READING,
+    ),
+    mutant(
+        "largest-batch-is-damage",
+        "D-05",
+        "A batch as large as Kafka's limit, which Kafka writes, counts as damage.",
+        "tests",
+        (
+            "kraftd.storage.batch_scanner:_stated_bytes",
+            "HEADER_BYTES <= size_bytes <= BATCH_BYTES_MAX",
+            "HEADER_BYTES <= size_bytes < BATCH_BYTES_MAX",
+        ),
+        where=READING,
     ),
     mutant(
         "flush-is-not-waited-for",

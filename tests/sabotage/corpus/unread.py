@@ -18,6 +18,34 @@ UNREAD = (
         ),
     ),
     mutant(
+        "stop-waits-for-the-check",
+        "D-23",
+        "A clean stop waits until every snapshot was checked, with the loop standing still.",
+        "tests",
+        (
+            "kraftd.runtime.controller_server:ControllerServer.stop_workers",
+            "worker.finish()",
+            "(worker.drain(), worker.stop())",
+        ),
+        where=("tests/unit/runtime/test_snapshot_check.py",),
+    ),
+    mutant(
+        "results-are-lost-at-the-end",
+        "D-17",
+        "Of what a thread still did when the process was stopped, nobody takes the result.",
+        "tests",
+        ("kraftd.runtime.worker:Worker.finish", "self.drain()", "pass"),
+        where=("tests/unit/runtime/test_worker.py",),
+    ),
+    mutant(
+        "segment-that-is-gone-is-read-on",
+        "D-22",
+        "A segment that the log was cut in front of is checked to its end, and keeps its file so long.",
+        "tests",
+        ("kraftd.runtime.log_checker:LogChecker.run", "self._drop_what_is_gone()", "pass"),
+        where=CHECKER,
+    ),
+    mutant(
         "covered-damage-is-a-loss",
         "D-23",
         "A node whose snapshot holds what its disk has lost does not count any more.",
@@ -154,7 +182,7 @@ UNREAD = (
         "The check reads on while others wait for the disk.",
         "tests",
         (
-            "kraftd.runtime.log_checker:LogChecker.run",
+            "kraftd.runtime.log_checker:LogChecker._read_on",
             "if self._worker.pending:",
             "if False:",
         ),

@@ -4,8 +4,11 @@ import struct
 
 import pytest
 
+from kraftd.errors import CorruptBatchError
+from kraftd.logtools.batch_reader import declared_size
 from kraftd.logtools.torn import begins_batch
 from kraftd.records.batch import encode_batch
+from kraftd.records.batch_header import BATCH_BYTES_MAX
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import ConfigRecord
 
@@ -51,6 +54,16 @@ def test_records_that_are_all_there_under_a_length_that_claims_more_are_damage()
     data = bytearray(BATCH)
     struct.pack_into(">i", data, 8, len(BATCH) - 12 + 40)
     assert not begins_batch(bytes(data), 2308, 7)
+
+
+def test_a_length_that_no_batch_can_have_is_not_believed_however_long_the_file_is() -> None:
+    """As a node does not: both would read the rest of a segment of a gibibyte."""
+    head = bytearray(BATCH[:61])
+    struct.pack_into(">i", head, 8, BATCH_BYTES_MAX - 12)
+    assert declared_size(bytes(head), 0, 1 << 30) == BATCH_BYTES_MAX
+    struct.pack_into(">i", head, 8, BATCH_BYTES_MAX - 11)
+    with pytest.raises(CorruptBatchError, match="more than one can have"):
+        declared_size(bytes(head), 0, 1 << 30)
 
 
 @pytest.mark.parametrize("data", [b"hello", b"\xff", bytes(20), bytes(4096)])

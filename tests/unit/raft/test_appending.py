@@ -13,6 +13,7 @@ from kraftd.raft.accumulator import BATCH_BYTES_MAX
 from kraftd.raft.epoch_states import Follower, Leader, Resigned, Unattached
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
+from kraftd.records import batch_header
 from kraftd.records.batch import BatchView, scan
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage, LeaderChangeMessageVoter
@@ -79,6 +80,7 @@ def test_what_no_batch_can_hold_is_refused_whole_and_what_fills_one_is_taken() -
     lone.append(b"x" * (BATCH_BYTES_MAX - 100))
     (batch,) = written(lone.effects)
     assert BATCH_BYTES_MAX - 100 < batch.size_bytes <= BATCH_BYTES_MAX
+    assert BATCH_BYTES_MAX <= batch_header.BATCH_BYTES_MAX, "else nobody would read it back"
     assert (batch.epoch, batch.base_offset) == (lone.epoch, end)
 
 

@@ -71,10 +71,13 @@ class World:
     def __init__(self, size: int, *, memory_from: int = 0) -> None:
         self.batches = [encode_batch(offset, 1, 1_000 + offset, [b"v%d" % offset]) for offset in range(size)]
         self.memory_from = memory_from
+        self.high_watermark = size
         self.events: list[Any] = []
         self.wakes = 0
         self.turns = 0
         self.waiting: list[Callable[[], None]] = []
+        self.done: list[Callable[[bytes], None]] = []
+        """Who is told of what was read, for tests that say what that is."""
 
     def take_values(self, base_offset: int) -> None:
         """Nothing is at hand: every batch is read."""
@@ -83,6 +86,7 @@ class World:
         return self.batches[from_offset : from_offset + 2] if from_offset >= self.memory_from else None
 
     def read_cold(self, offset: int, max_bytes: int, done: Callable[[bytes], None]) -> None:
+        self.done.append(done)
         self.waiting.append(lambda: done(b"".join(self.batches[offset : offset + 3])))
 
     def deliver(self, event: Any) -> None:
@@ -125,6 +129,46 @@ def test_of_what_was_read_from_the_disk_only_the_committed_is_applied() -> None:
     feeder.run(NOW)
     assert [batch.base_offset for batch in machine.applied] == [0]
     assert feeder.applied_offset == 1
+
+
+@pytest.mark.covers("D-15", "D-18")
+def test_what_was_committed_only_while_the_disk_was_read_is_read_again() -> None:
+    """What was read above it may have been truncated meanwhile, and what is committed there be another."""
+    world, machine = World(3, memory_from=9), Machine()
+    feeder = applier(world, machine)
+    world.high_watermark = 1
+    feeder.commit(1)
+    feeder.run(NOW)
+    read_before = b"".join(world.batches)
+    world.batches[1:] = [encode_batch(offset, 2, 5, [b"other"]) for offset in (1, 2)]
+    world.high_watermark = 3
+    feeder.commit(3)
+    world.done.pop()(read_before)
+    world.waiting.clear()
+    for _ in range(3):
+        world.turns += 1
+        feeder.run(NOW)
+        if world.waiting:
+            world.waiting.pop()()
+    assert [(batch.base_offset, batch.epoch) for batch in machine.applied] == [(0, 1), (1, 2), (2, 2)]
+    assert not feeder.stuck_reason
+
+
+@pytest.mark.covers("D-18", "HWM-15")
+def test_a_batch_of_the_disk_that_is_committed_in_part_waits_and_is_no_damage() -> None:
+    world, machine = World(0, memory_from=9), Machine()
+    world.batches = [encode_batch(0, 1, 5, [b"a", b"b", b"c"])]
+    feeder = applier(world, machine)
+    for committed in (2, 3):
+        world.high_watermark = committed
+        feeder.commit(committed)
+        for _ in range(2):
+            world.turns += 1
+            feeder.run(NOW)
+            while world.waiting:
+                world.waiting.pop()()
+    assert not feeder.stuck_reason
+    assert [batch.end_offset for batch in machine.applied] == [3]
 
 
 @pytest.mark.covers("D-18", "LSN-07", "HWM-15")

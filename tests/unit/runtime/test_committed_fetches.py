@@ -180,6 +180,17 @@ def test_the_disk_is_read_for_one_reader_at_a_time_and_ends_where_the_log_is_com
     assert len(world.reads) == 3
 
 
+@pytest.mark.covers("D-24", "D-15")
+def test_what_was_committed_only_while_the_disk_was_read_is_not_given() -> None:
+    """It may have been truncated in between, and what is committed there be another history."""
+    world, reader = World(in_memory=9), Reader(1)
+    world.ask(reader, 8)
+    world.commit(2)
+    world.reads[0][1](b"".join(map(world.batch, range(8, 12))))
+    assert reader.records == [world.batch(8) + world.batch(9)]
+    assert reader.responses[0].high_watermark == 12
+
+
 def test_what_the_disk_cannot_give_is_another_nodes_to_tell() -> None:
     world, reader = World(in_memory=9), Reader(1)
     world.ask(reader, 4)

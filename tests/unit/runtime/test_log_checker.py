@@ -226,6 +226,26 @@ def test_a_read_that_meets_it_first_is_treated_alike(make: Callable[..., World])
     assert "at byte 0 (offset 12): the checksum is" in loss.damage
 
 
+@pytest.mark.covers("D-22", "D-23")
+def test_a_segment_that_goes_while_it_is_read_is_let_go_of_and_read_no_further(
+    make: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kraftd.storage.unread_segments.SegmentCheck.advance.__defaults__", (1,))
+    world = make(5, 13)
+    world.turn()
+    assert world.checker.wake_at_ms() == PAUSE_MS, "one batch of four is read"
+    world.directory.cut_front(OffsetAndEpoch(5, 1))
+    assert world.directory.take_removal().handles == (), "it is still read"
+    world.applied = 7
+    world.now_ms = PAUSE_MS
+    world.turn()
+    assert len(world.directory.take_removal().handles) == 1
+    assert world.checker.wake_at_ms() == NEVER_MS, "what the next one holds is not applied"
+    world.applied = 13
+    world.run()
+    assert world.is_read
+
+
 @pytest.mark.covers("D-15", "D-22")
 def test_what_was_cut_meanwhile_is_no_damage(make: Callable[..., World]) -> None:
     """A read holds the file of a segment that is not the log's any more."""

@@ -1,19 +1,23 @@
 """The snapshots that a start did not prove are read behind it; a damaged one is told and counts no more."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kraftd.records import names
 from kraftd.records.snapshot import encode_snapshot
-from kraftd.runtime.snapshot_check import SnapshotCheck
+from kraftd.runtime.controller_server import ControllerServer
+from kraftd.runtime.snapshot_check import CHECK_INTERVAL_MS, SnapshotCheck
+from kraftd.runtime.worker import Worker
 from kraftd.storage import Disk, OsFileSystem, StorageFailure
 from kraftd.storage.snapshot_files import SnapshotFiles, survey_snapshots
 from kraftd.storage.snapshots import PIECE_BYTES
-from kraftd.types import OffsetAndEpoch
+from kraftd.types import Now, OffsetAndEpoch
 
 IDS = OLD, MIDDLE, NEW = tuple(OffsetAndEpoch(offset, 3) for offset in (40, 70, 90))
 
@@ -28,6 +32,7 @@ class World:
             self.path_of(each).write_bytes(b"".join(pieces))
         self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.lines: list[tuple[str, dict[str, Any]]] = []
+        self.now_ms = 5
 
     def path_of(self, snapshot_id: OffsetAndEpoch) -> Path:
         return self.folder / names.snapshot_name(snapshot_id)
@@ -37,11 +42,15 @@ class World:
         data[-3] ^= 1
         self.path_of(snapshot_id).write_bytes(bytes(data))
 
-    def start(self, fs: OsFileSystem | None = None) -> None:
+    def now(self) -> Now:
+        return Now(self.now_ms, 0)
+
+    def start(self, fs: OsFileSystem | None = None, *, begins: bool = True) -> None:
         disk = Disk(fs or OsFileSystem())
         self.files = SnapshotFiles(disk, self.folder, survey_snapshots(disk, self.folder).infos)
-        self.check = SnapshotCheck(self.files, self, self)  # type: ignore[arg-type]
-        self.check.begin()
+        self.check = SnapshotCheck(self.files, self, self, self.now)  # type: ignore[arg-type]
+        if begins:
+            self.check.begin()
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.jobs.append((job, done))
@@ -107,6 +116,85 @@ def test_it_is_read_piece_by_piece_and_one_that_goes_meanwhile_is_passed_over(tm
     assert (world.lines, world.counted) == ([], [NEW])
     assert world.files.take_removal().run() == ()
     assert not list(tmp_path.glob("*.deleted"))
+
+
+@pytest.mark.covers("D-20")
+def test_one_that_rots_while_its_node_runs_counts_no_more_once_somebody_downloads_it(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.start()
+    world.finish()
+    world.spoil(NEW)
+    world.check.check(NEW)
+    world.finish()
+    ((event, fields),) = world.lines
+    assert (event, fields["offset"]) == ("snapshot_damaged", 90)
+    assert fields["instead"] == "the snapshot at offset 70 is used instead"
+    assert world.counted == [OLD, MIDDLE]
+    assert world.files.open_reader(NEW) is None
+    for each in (OLD, MIDDLE):
+        world.spoil(each)
+        world.check.check(each)
+    world.finish()
+    assert world.lines[-1][1]["instead"] == "no other one is here: the next one takes its place"
+    assert world.counted == []
+
+
+@pytest.mark.covers("D-24")
+def test_it_is_read_once_for_all_who_download_it_and_not_for_asking(tmp_path: Path) -> None:
+    world = World(tmp_path, size=25_000)
+    world.start(begins=False)
+    world.check.check(NEW)
+    world.run_job()
+    world.check.check(NEW)
+    world.finish()
+    world.check.check(NEW)
+    world.now_ms += CHECK_INTERVAL_MS - 1
+    world.check.check(NEW)
+    assert not world.jobs
+    world.now_ms += 1
+    world.check.check(NEW)
+    assert len(world.jobs) == 1
+    world.now_ms += CHECK_INTERVAL_MS
+    world.check.check(NEW)
+    assert len(world.jobs) == 1, "it is being read"
+
+
+@pytest.mark.covers("D-20", "D-23")
+def test_one_that_is_downloaded_comes_before_those_that_a_start_left(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.start()
+    for each in IDS:
+        world.spoil(each)
+    world.check.check(NEW)
+    world.finish()
+    assert [fields["offset"] for _, fields in world.lines] == [40, 90, 70]
+
+
+async def test_a_clean_stop_does_not_wait_until_all_is_read(tmp_path: Path) -> None:
+    """Where snapshots are kept for ever there are many, and the loop stands still meanwhile."""
+    world = World(tmp_path, size=25_000)
+    pieces: list[int] = []
+
+    class Slow(OsFileSystem):
+        def pread(self, handle: int, size: int, position: int) -> bytes:
+            pieces.append(position)
+            return super().pread(handle, size, position)
+
+    disk = Disk(Slow())
+    files = SnapshotFiles(disk, tmp_path, survey_snapshots(disk, tmp_path).infos)
+    worker = Worker(asyncio.get_running_loop(), "read")
+    del pieces[:]
+    SnapshotCheck(files, worker, world, world.now).begin()  # type: ignore[arg-type]
+    stopped: list[str] = []
+    node: Any = SimpleNamespace(
+        workers=(worker,),
+        store=SimpleNamespace(drain=lambda: None),
+        snapshotter=SimpleNamespace(stop=lambda: stopped.append("snapshotter")),
+        snapshot_transfer=SimpleNamespace(stop=lambda: stopped.append("transfer")),
+    )
+    ControllerServer.stop_workers(node)
+    assert pieces == [0]
+    assert stopped == ["snapshotter", "transfer"]
 
 
 def test_what_the_disk_refuses_is_told_and_a_disk_that_failed_ends_the_process(tmp_path: Path) -> None:

@@ -41,12 +41,15 @@ class World:
         self.snapshots = SnapshotFiles(disk, folder, (writer.freeze(),))
         self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.events: list[Event] = []
+        self.begun: list[tuple[OffsetAndEpoch, int]] = []
+        """Which downloads began, and how many jobs the thread had to do then."""
         self.transfer = SnapshotTransfer(
             self.snapshots,
             self,  # type: ignore[arg-type]
             self,
             read_worker=self,  # type: ignore[arg-type]
             write_worker=self,  # type: ignore[arg-type]
+            begun=lambda snapshot_id: self.begun.append((snapshot_id, len(self.jobs))),
         )
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -102,6 +105,28 @@ def test_any_pieces_of_a_snapshot_are_its_bytes(world: World) -> None:
     pieces = [world.read(position, 777) for position in range(0, len(data), 777)]
     assert b"".join(piece.data for piece in pieces) == data
     assert {piece.size_bytes for piece in pieces} == {len(data)}
+
+
+@covers("D-20", "D-24")
+def test_a_download_that_begins_is_told_behind_its_first_piece(world: World) -> None:
+    """What proves the file for it then does not hold that piece up."""
+    world.read(0, 0)
+    assert world.begun == []
+    for position in (0, 777, 1_554):
+        world.read(position, 777)
+    assert world.begun == [(HERE, 1)]
+    world.read(777, 777, prefix_checksum=crc32c.crc32c(data_of(HERE)[:777]))
+    assert world.begun == [(HERE, 1)] * 2, "it goes on here with what it has from another node"
+
+
+@covers("D-20")
+def test_one_that_was_sent_damaged_is_the_senders_fault(world: World) -> None:
+    data = bytearray(data_of(THERE))
+    data[len(data) // 2] ^= 1
+    (event,) = world.write(bytes(data), 0, len(data))
+    assert isinstance(event, SnapshotReceived)
+    assert event.problem.endswith("the disk is well; the leader that sent it has it damaged")
+    assert world.files() == set()
 
 
 @covers("SF-03")

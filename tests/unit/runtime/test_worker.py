@@ -83,6 +83,23 @@ async def test_drain_raises_what_a_job_raised() -> None:
     worker.stop()
 
 
+@pytest.mark.covers("D-17")
+async def test_at_the_end_what_was_submitted_is_done_and_what_follows_from_it_is_not() -> None:
+    worker = Worker(asyncio.get_running_loop(), "read")
+    read: list[int] = []
+
+    def go_on(number: int) -> None:
+        if number < 9:
+            worker.submit(lambda: read.append(number) or number, lambda _: go_on(number + 1))
+
+    go_on(0)
+    go_on(5)
+    worker.finish()
+    assert read == [0, 5]
+    assert worker.pending == 0
+    assert not worker._thread.is_alive()
+
+
 def test_a_result_that_comes_after_the_loop_was_closed_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process ends for another reason then, which must be the one that is told."""
     told: list[object] = []

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.records.batch_header import BATCH_BYTES_MAX
 from kraftd.records.index import INDEX_INTERVAL_BYTES
 from kraftd.storage import DamagedReadError, Disk, Log, OsFileSystem
+from kraftd.types import OffsetAndEpoch
 from tests.unit.storage.batches import batch, run_of
 
 pytestmark = pytest.mark.covers("D-06", "D-14", "D-15")
@@ -53,6 +55,73 @@ def test_a_batch_of_which_one_bit_flipped_is_not_given(tmp_path: Path, byte: int
     assert (damage.file, damage.position_bytes, damage.offset) == (str(path), 150 * SIZE, 150)
     assert reason in damage.text
     assert "stopped, emptied, formatted and started again, as docs/operations.md (Trouble)" in str(damage)
+    log.close()
+
+
+class Counting(OsFileSystem):
+    """Remembers how much was read at once."""
+
+    most = 0
+
+    def pread(self, handle: int, size_bytes: int, position: int) -> bytes:
+        self.most = max(self.most, size_bytes)
+        return super().pread(handle, size_bytes, position)
+
+
+MIB = 1 << 20
+LARGE = run_of(0, 12, size_bytes=MIB)
+FLIPPED = 5 * len(LARGE[0]) + LENGTH_AT + 1
+"""Of a length of one mebibyte, the byte in which a bit more makes it nine."""
+
+
+def large(fs: OsFileSystem, directory: Path) -> Log:
+    log = Log.open(Disk(fs), directory).log
+    log.append(LARGE, 0, len(LARGE))
+    return log
+
+
+def test_a_length_that_no_batch_can_have_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """Kafka's segments are a gibibyte: so much was read at once, for each read that came here."""
+    fs = Counting()
+    log = large(fs, tmp_path)
+    flip(log, FLIPPED, bit=7)
+    with pytest.raises(DamagedReadError, match="more than one can have") as caught:
+        log.read(5, MIB)
+    assert caught.value.damage is not None
+    assert log.read(4, 1) == LARGE[4]
+    assert fs.most <= 2 * MIB
+    log.truncate(5, 1)
+    assert (log.end_offset, log.read(4, 9 * MIB)) == (5, LARGE[4])
+    log.close()
+
+
+@pytest.mark.covers("D-05")
+def test_a_start_does_not_read_such_a_length_either(tmp_path: Path) -> None:
+    log = large(OsFileSystem(), tmp_path)
+    flip(log, FLIPPED, bit=7)
+    log.close()
+    fs = Counting()
+    log, report = Log.open(Disk(fs), tmp_path, recovery_point=OffsetAndEpoch(12, 1))
+    (damage,) = report.damage
+    assert (damage.offset, damage.end_offset, log.end_offset) == (5, 6, 12)
+    assert "more than one can have" in damage.text
+    assert fs.most <= 2 * MIB
+    log.close()
+
+
+@pytest.mark.parametrize(("more_bytes", "damaged"), [(0, 0), (1, 1)])
+def test_the_largest_batch_that_kafka_writes_is_read_and_no_larger_one(
+    tmp_path: Path, more_bytes: int, damaged: int
+) -> None:
+    data = batch(0, size_bytes=BATCH_BYTES_MAX - (len(LARGE[0]) - MIB) + more_bytes)
+    assert len(data) == BATCH_BYTES_MAX + more_bytes
+    log = Log.open(Disk(OsFileSystem()), tmp_path).log
+    log.append((data,), 0, 1)
+    log.close()
+    log, report = Log.open(Disk(OsFileSystem()), tmp_path, recovery_point=OffsetAndEpoch(1, 1))
+    assert len(report.damage) == damaged
+    if not damaged:
+        assert log.read(0, 1) == data
     log.close()
 
 

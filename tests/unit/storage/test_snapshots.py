@@ -11,7 +11,7 @@ from kraftd.records.snapshot import encode_snapshot
 from kraftd.storage import OsFileSystem
 from kraftd.storage.disk import Disk, StorageFailure
 from kraftd.storage.snapshot_files import survey_snapshots
-from kraftd.storage.snapshots import SnapshotError, SnapshotInfo, SnapshotWriter
+from kraftd.storage.snapshots import GivenDamagedError, SnapshotError, SnapshotInfo, SnapshotWriter
 from kraftd.types import OffsetAndEpoch
 
 ID = OffsetAndEpoch(700, 3)
@@ -105,6 +105,25 @@ def test_a_refusal_costs_the_snapshot_and_nothing_else(tmp_path: Path, operation
     assert write(SnapshotWriter(Disk(OsFileSystem()), tmp_path, ID)).id == ID
 
 
+@pytest.mark.covers("SNAP-11", "D-20")
+def test_a_piece_that_waited_behind_one_that_failed_begins_no_file(tmp_path: Path) -> None:
+    """Dropping the first one has made room, so the second one would fit: and nobody would drop it."""
+    fs = Faulty("pwrite")
+    writer = SnapshotWriter(Disk(fs), tmp_path, ID)
+    with pytest.raises(SnapshotError):
+        writer.append(DATA[:10_000])
+    writer.drop()
+    fs.operation, fs.calls = "", []
+    with pytest.raises(SnapshotError, match="given up"):
+        writer.append(DATA[10_000:])
+    assert fs.calls == []
+    another = SnapshotWriter(Disk(fs), tmp_path, ID)
+    another.append(DATA[:10_000])
+    writer.drop()
+    assert len(list(tmp_path.iterdir())) == 1, "the file is another writer's by now"
+    another.drop()
+
+
 @pytest.mark.covers("D-03")
 def test_a_directory_that_cannot_be_synced_ends_the_process(tmp_path: Path) -> None:
     """It holds names of files that promised something."""
@@ -132,10 +151,21 @@ def test_a_disk_that_holds_something_else_is_found_out(tmp_path: Path, loss: str
     fs = Faulty()
     fs.drop_cache = lambda _: spoil()  # type: ignore[method-assign]
     writer = SnapshotWriter(Disk(fs), tmp_path, ID)
-    with pytest.raises(SnapshotError):
+    with pytest.raises(SnapshotError, match="the disk does not hold what was written") as caught:
         write(writer)
+    assert not isinstance(caught.value, GivenDamagedError)
     writer.drop()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.covers("D-20")
+@pytest.mark.parametrize("data", [DATA[:-1], DATA[:40_000] + b"\x55" + DATA[40_001:]])
+def test_a_disk_that_holds_what_it_was_given_is_not_blamed(tmp_path: Path, data: bytes) -> None:
+    writer = SnapshotWriter(Disk(OsFileSystem()), tmp_path, ID)
+    for at in range(0, len(data), 10_000):
+        writer.append(data[at : at + 10_000])
+    with pytest.raises(GivenDamagedError, match="it was given like this, the disk is well"):
+        writer.freeze()
 
 
 def test_what_cannot_be_removed_is_left_for_the_next_start(tmp_path: Path) -> None:
