@@ -368,6 +368,8 @@ def judge(base: Base, cell: Cell) -> Verdict:
             verdict = verdict._replace(outcome=NOTED)
         if is_leftover(cell.structure.path) and not verdict.hole:
             verdict = _of_leftover(fs, verdict)
+        if not verdict.hole:
+            verdict = verdict._replace(hole=_of_epochs(base, fs, node))
         return verdict if verdict.hole else _of_later(base, fs, node, verdict)
     except Exception as error:
         return Verdict("", f"{type(error).__name__}: {error}")
@@ -463,6 +465,19 @@ def _of_promises(base: Base, node: NodeDirectory) -> Verdict:
     if node.log.end_offset < len(base.log):
         return Verdict(TORN)
     return Verdict(NOTED if node.warnings else UNTOUCHED)
+
+
+def _of_epochs(base: Base, fs: SimFileSystem, node: NodeDirectory) -> str:
+    """What is wrong with the election of this start, and of another one after which nothing was written."""
+    if node.election.epoch < base.election.epoch:
+        return f"believes in {node.election}, after {base.election}"
+    other = fs.copy()
+    other.faults = fs.faults
+    again = open_home(other, CONFIG, Ids(6))
+    found = (again.election, bool(again.amnesia))
+    if found != (node.election, bool(node.amnesia)):
+        return f"the same disk, started again, believes in {again.election}, after {node.election}"
+    return ""
 
 
 def _of_later(base: Base, fs: SimFileSystem, node: NodeDirectory, verdict: Verdict) -> Verdict:

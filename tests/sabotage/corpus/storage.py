@@ -197,6 +197,14 @@ STORAGE = (
         where=("tests/unit/storage/test_election_store.py",),
     ),
     mutant(
+        "vote-file-believed-at-the-second-start",
+        "D-05",
+        "An election that one start did not believe is believed by the next one, which finds its checksum noted.",
+        "tests",
+        ("kraftd.storage.election_store:judge_election", "known or election,", "election,"),
+        where=("tests/unit/storage/test_election_store.py", "tests/crash/test_matrix.py"),
+    ),
+    mutant(
         "qs-unknown-version",
         "KAFKA-15412",
         "An election file of an unknown version is read as if it were version 0.",
