@@ -369,7 +369,7 @@ def judge(base: Base, cell: Cell) -> Verdict:
         if is_leftover(cell.structure.path) and not verdict.hole:
             verdict = _of_leftover(fs, verdict)
         if not verdict.hole:
-            verdict = verdict._replace(hole=_of_epochs(base, fs, node))
+            verdict = verdict._replace(hole=_of_slot(base, cell, verdict) or _of_epochs(base, fs, node))
         return verdict if verdict.hole else _of_later(base, fs, node, verdict)
     except Exception as error:
         return Verdict("", f"{type(error).__name__}: {error}")
@@ -465,6 +465,14 @@ def _of_promises(base: Base, node: NodeDirectory) -> Verdict:
     if node.log.end_offset < len(base.log):
         return Verdict(TORN)
     return Verdict(NOTED if node.warnings else UNTOUCHED)
+
+
+def _of_slot(base: Base, cell: Cell, verdict: Verdict) -> str:
+    """One slot of the sidecar costs nothing: the other one holds as much. A cut in the first takes both."""
+    where = cell.structure
+    is_slot = where.path.name == "kraftd.state" and where.name.startswith("slot") and base.whole
+    lost = verdict.outcome not in {UNTOUCHED, NOTED, TORN}
+    return f"{verdict.outcome}, for one slot" if is_slot and lost and cell.fault != "truncated" else ""
 
 
 def _of_epochs(base: Base, fs: SimFileSystem, node: NodeDirectory) -> str:

@@ -205,6 +205,22 @@ STORAGE = (
         where=("tests/unit/storage/test_election_store.py", "tests/crash/test_matrix.py"),
     ),
     mutant(
+        "bad-sector-costs-both-slots",
+        "D-06",
+        "One sector of kraftd.state that cannot be read costs the good slot, too, and with it who the peers are.",
+        "tests",
+        ("kraftd.storage.sidecar:read_sidecar", "disk.read_file(path, around=True)", "disk.read_file(path)"),
+        where=("tests/unit/storage/test_sidecar.py", "tests/crash/test_matrix.py"),
+    ),
+    mutant(
+        "bad-slot-overwritten-in-part",
+        "D-06",
+        "A state is written to a part of a page that cannot be read: the write fails, or is not found again.",
+        "tests",
+        ("kraftd.storage.sidecar:Sidecar.__init__", "reading.is_alone", "False"),
+        where=("tests/unit/storage/test_sidecar.py", "tests/crash/test_matrix.py"),
+    ),
+    mutant(
         "qs-unknown-version",
         "KAFKA-15412",
         "An election file of an unknown version is read as if it were version 0.",
