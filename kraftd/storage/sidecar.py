@@ -3,10 +3,10 @@
 The file is two slots of 4 KiB, a page each. Each holds a whole state with a sequence number and a checksum;
 the valid slot with the higher number counts. One slot is always *durable*: it was synced, and is not written
 again until the other one has been. So a write that a power failure tears or loses costs at most what was
-written since the last sync. Peers, starts and health are made durable in both slots, so that nothing of them
-is lost with one slot that goes bad later, be it altered or not to be read. The rest is made durable in one: a
-lost recovery point only means that more is read again, a lost high watermark that less is applied at once,
-and an election is in `quorum-state` as well.
+written since the last sync. Peers, starts, health, and a recovery point that is lowered are made durable in
+both slots, so that nothing of them is lost with one slot that goes bad later, be it altered or not to be
+read. The rest is made durable in one: where a raised recovery point is lost, more is read again, where a high
+watermark is, less is applied at once, and an election is in `quorum-state` as well.
 
 States that a crash can leave: no file, if it was being created (it is written, then renamed); one slot torn,
 if it was being written (the other one holds the durable state); the newest write missing, if it was not
@@ -209,13 +209,20 @@ class Sidecar:
         self._write()
 
     def move_recovery_point(self, at: OffsetAndEpoch | None) -> None:
-        """Write another recovery point, or None for unknown; durable on return. What was known to be
-        committed is forgotten with None, and as far as it lies above.
+        """Write another recovery point, or None for unknown; durable on return, in both slots if it is lower
+        or unknown. What was known to be committed is forgotten with None, and as far as it lies above.
+
+        Node 2 truncates from 20 to 12, and the slot that says 12 goes bad. If the other one still said 20,
+        the next start would take 12 to 20 for lost, and node 2 would not count any more.
         """
+        before = self._recovery_point
         self._recovery_point = at
         self._high_watermark = min(self._high_watermark, at.offset) if at is not None else 0
         self._write()
         self.sync()
+        if before is not None and (at is None or at.offset < before.offset):
+            self._write()
+            self.sync()
 
     def raise_high_watermark(self, offset: Offset) -> None:
         """Note what is known to be committed; the next write of anything takes it along."""

@@ -224,10 +224,10 @@ WHOLE_FILE = (
 # -- bases -------------------------------------------------------------------------------------------
 
 
-BASES = ("stopped", "killed", "promised", "amnesiac", "cut", "installed", "leftovers")
+BASES = ("stopped", "killed", "promised", "amnesiac", "cut", "installed", "leftovers", "truncated")
 """How the node ended: in order, with batches that no flush had covered, right after a promise; in order, with
 a log that was cut at the older of two snapshots, or that a snapshot has taken the place of; while it wrote
-one, with files that were retired.
+one, with files that were retired; right after a truncation of what was flushed.
 """
 
 
@@ -266,6 +266,9 @@ def base_of(name: str) -> Base:
         node.remember_peer(PeerIdentity(2, b"4" * 16, 9, b"u" * 16))
     elif name == "amnesiac":
         node.remember_state_health(HealthKind.AMNESIA, [f"{HOME}: a vote may be forgotten"])
+    elif name == "truncated":
+        flushed = node.log.truncate(flushed - 4, 1)
+        del log[flushed:]
     elif name == "leftovers":
         node.cut_front(node.snapshots.infos[1].id)
         unfinished = OffsetAndEpoch(len(log), 5)
@@ -274,7 +277,7 @@ def base_of(name: str) -> Base:
     snapshots = tuple(info.id for info in node.snapshots.infos)
     if name != "leftovers":
         node.take_removal().run()
-    if name in {"killed", "promised", "amnesiac", "leftovers"}:
+    if name in {"killed", "promised", "amnesiac", "leftovers", "truncated"}:
         fs.crash_process()
     else:
         node.close()

@@ -221,6 +221,18 @@ STORAGE = (
         where=("tests/unit/storage/test_sidecar.py", "tests/crash/test_matrix.py"),
     ),
     mutant(
+        "lowered-recovery-point-in-one-slot",
+        "D-05",
+        "A truncation lowers the flushed offset in one slot only: with a bad sector there the log looks cut short.",
+        "tests",
+        (
+            "kraftd.storage.sidecar:Sidecar.move_recovery_point",
+            "(at is None or at.offset < before.offset)",
+            "at is None",
+        ),
+        where=("tests/unit/storage/test_sidecar.py", "tests/crash/test_matrix.py"),
+    ),
+    mutant(
         "qs-unknown-version",
         "KAFKA-15412",
         "An election file of an unknown version is read as if it were version 0.",

@@ -17,7 +17,7 @@ from kraftd.storage.sidecar import (
     remember_peer,
 )
 from kraftd.types import HealthKind, OffsetAndEpoch, PeerIdentity
-from tests.crash.hooks import calm, refuse
+from tests.crash.hooks import Changes, calm, refuse
 from tests.sim.filesystem import SECTOR_BYTES, SimFileSystem
 
 HOME = Path("/data")
@@ -165,6 +165,33 @@ def test_a_lowered_recovery_point_is_durable_at_once() -> None:
         state = read_sidecar(Disk(disk), FILE).state
         assert state is not None
         assert state.recovery_point == OffsetAndEpoch(40, 1)
+
+
+@pytest.mark.covers("D-05")
+@pytest.mark.parametrize("to", [OffsetAndEpoch(40, 1), None], ids=["lower", "unknown"])
+@pytest.mark.parametrize("bad_slot", [0, 1])
+def test_a_bad_slot_does_not_bring_a_higher_recovery_point_back(
+    to: OffsetAndEpoch | None, bad_slot: int
+) -> None:
+    fs = fresh()
+    sidecar = open_sidecar(fs)
+    for step in (90, 100):
+        sidecar.raise_recovery_point(OffsetAndEpoch(step, 1))
+        sidecar.sync()
+    sidecar.move_recovery_point(to)
+    fs.forget_unsynced()
+    fs.overwrite(FILE, bad_slot * SLOT_BYTES + 40, b"\xff")
+    assert open_sidecar(fs).recovery_point == to
+
+
+def test_a_higher_recovery_point_needs_one_sync() -> None:
+    fs = fresh()
+    sidecar = open_sidecar(fs)
+    sidecar.raise_recovery_point(OffsetAndEpoch(40, 1))
+    sidecar.sync()
+    changes = Changes(fs)
+    sidecar.move_recovery_point(OffsetAndEpoch(100, 1))
+    assert changes.calls == [("pwrite", "kraftd.state"), ("fdatasync", "kraftd.state")]
 
 
 @pytest.mark.covers("D-03", "D-05")
