@@ -360,7 +360,7 @@ def judge(base: Base, cell: Cell) -> Verdict:
             node = open_home(fs, CONFIG, Ids(4))
             node.bootstrap_records()
         except (KraftdError, StorageFailure) as error:
-            return _of_refusal(error)
+            return _of_refusal(cell, error)
         if hole := _wrong_bytes(base, node):
             return Verdict("", hole)
         lines = check_unread(node)
@@ -378,8 +378,10 @@ def judge(base: Base, cell: Cell) -> Verdict:
         return Verdict("", f"{type(error).__name__}: {error}")
 
 
-def _of_refusal(error: KraftdError) -> Verdict:
+def _of_refusal(cell: Cell, error: KraftdError) -> Verdict:
     text = str(error)
+    if cell.structure.path.suffix in {".index", ".timeindex"} and cell.fault != "forbidden":
+        return Verdict("", f"refuses for a file that is made from the log: {text!r}")
     if "\n" in text or str(HOME) not in text:
         return Verdict("", f"refuses without one clear line that names the file: {text!r}")
     return Verdict(REFUSED)

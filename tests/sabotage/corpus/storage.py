@@ -233,6 +233,14 @@ STORAGE = (
         where=("tests/unit/storage/test_sidecar.py", "tests/crash/test_matrix.py"),
     ),
     mutant(
+        "unreadable-index-refuses-the-start",
+        "LOG-15",
+        "A node does not start for an index file on a bad sector, which it makes from the log anyway.",
+        "tests",
+        ("kraftd.storage.segment_index:_holds", "except StorageError:", "except MemoryError:"),
+        where=("tests/unit/storage/test_recovery.py", "tests/crash/test_matrix.py"),
+    ),
+    mutant(
         "qs-unknown-version",
         "KAFKA-15412",
         "An election file of an unknown version is read as if it were version 0.",
