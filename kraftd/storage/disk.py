@@ -150,8 +150,11 @@ class Disk:
             handle, size_bytes - first, position + first, path
         )
 
-    def read_file(self, path: Path) -> bytes | None:
-        """Return the content of a small file; None if there is none, an error if it is not small."""
+    def read_file(self, path: Path, *, around: bool = False) -> bytes | None:
+        """Return the content of a small file; None if there is none, an error if it is not small.
+
+        With `around` there are zeros for the pages that the disk cannot read (see `read_around`).
+        """
         if not self.fs.exists(path):
             return None
         handle = self.open(path, Access.READ)
@@ -159,7 +162,8 @@ class Disk:
             size_bytes = self.size(handle, path)
             if excess := small_files.excess(path.name, size_bytes):
                 raise StorageError(f"{path}: {excess}")
-            return self.read(handle, size_bytes, 0, path)
+            read = self.read_around if around else self.read
+            return read(handle, size_bytes, 0, path)
         finally:
             self.fs.close(handle)
 

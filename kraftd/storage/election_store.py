@@ -84,15 +84,17 @@ def judge_election(path: Path, data: bytes | None, local_state: LocalState | Non
             checksum,
             amnesia=f"{path}: cannot be read ({error}): a vote may be forgotten",
         )
+    known = local_state.election if local_state is not None else None
+    if is_expected:
+        # What was noted with this file counts, not what it says. A start that finds an older file takes
+        # neither vote nor leader from it, and notes its checksum: the next start must not believe it either.
+        return ElectionFinding(
+            known or election, checksum, written_elsewhere=local_state is None and data is not None
+        )
     # Node 2 voted for node 1 in epoch 5. Its disk comes back with an older file, of epoch 4 and without the
     # vote: the sidecar knows another checksum and epoch 5. If the file were accepted, node 2 could vote for
     # node 3 in epoch 5.
-    known = local_state.election if local_state is not None else None
     continued = _continued(known, election) if known is not None else None
-    if is_expected:
-        return ElectionFinding(
-            continued or election, checksum, written_elsewhere=local_state is None and data is not None
-        )
     if election.epoch > known_epoch:
         return ElectionFinding(election, checksum, written_elsewhere=True)
     if continued is not None and data is not None and quorum_state.is_as_written(quorum_state.line_of(data)):

@@ -9,7 +9,9 @@ the file may hold too much; a batch whose epoch it lacks was not acknowledged, a
 Differs: Kafka writes the file some time after a truncation; we write it at once.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from kraftd.errors import MalformedError, StorageError
@@ -17,6 +19,9 @@ from kraftd.records import epoch_checkpoint, names
 from kraftd.storage.disk import Disk
 from kraftd.storage.segment import NO_END
 from kraftd.types import Epoch, EpochEntry, Offset
+
+_EPOCH = attrgetter("epoch")
+_START_OFFSET = attrgetter("start_offset")
 
 
 class EpochCheckpoint:
@@ -103,8 +108,10 @@ class KnownEpochs:
     def _epoch_at(self, offset: Offset) -> Epoch:
         epoch, end_offset = self._span
         if offset >= end_offset:
-            later = (entry.start_offset for entry in self._entries if entry.start_offset > offset)
-            self._span = epoch, _ = epoch_checkpoint.epoch_of(self._entries, offset), next(later, NO_END)
+            entries = self._entries
+            slot = bisect_right(entries, offset, key=_START_OFFSET)
+            end_offset = entries[slot].start_offset if slot < len(entries) else NO_END
+            self._span = epoch, _ = entries[slot - 1].epoch if slot else 0, end_offset
         return epoch
 
 
@@ -115,8 +122,8 @@ def with_entry(entries: tuple[EpochEntry, ...], epoch: Epoch, start_offset: Offs
     """
     if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
         return entries
-    kept = (e for e in entries if e.epoch < epoch and e.start_offset < start_offset)
-    return (*kept, EpochEntry(epoch, start_offset))
+    kept = min(bisect_left(entries, epoch, key=_EPOCH), bisect_left(entries, start_offset, key=_START_OFFSET))
+    return (*entries[:kept], EpochEntry(epoch, start_offset))
 
 
 def entries_from(entries: tuple[EpochEntry, ...], start_offset: Offset) -> tuple[EpochEntry, ...]:

@@ -9,8 +9,8 @@ clean. So what lies above the recovery point is synced, dropped from the page ca
 then comes from the disk counts.
 
 A batch's checksum does not cover its epoch, and a wrong one would make this log look newer than it is. So
-the epochs are compared with `leader-epoch-checkpoint`, which had each of them before its first batch was
-flushed. One batch that disagrees is a bad one; if several do, the checkpoint is wrong, and is made anew.
+the epochs are compared with `leader-epoch-checkpoint`, which had each of them before its first batch counted
+as flushed. One batch that disagrees is a bad one; if several do, the checkpoint is wrong, and is made anew.
 
 Entered by `tidy` and `recover`. Not here: creating the first segment, index files,
 `leader-epoch-checkpoint` (`log`).

@@ -2,9 +2,9 @@
 
 The entries are rebuilt from the segment when a start reads it, and reads use those in memory. The files are
 written for Kafka: preallocated while their segment is written to, cut to size when it is sealed, never
-synced. Those of a sealed segment are compared with the entries, and written where they differ. Of a segment
-that a start has not read yet, the `.index` is all there is (`from_file`): what it says is a hint where to
-look, and whoever looks proves it, so a wrong entry after a crash does no harm.
+synced. Those of a sealed segment are compared with the entries, and written where they differ or cannot be
+read. Of a segment that a start has not read yet, the `.index` is all there is (`from_file`): what it says is
+a hint where to look, and whoever looks proves it, so a wrong entry after a crash does no harm.
 
 Follows: an entry for a batch that begins more than 4,096 bytes after the last entry's (`.index`: last
 offset and start of that batch; `.timeindex`: the highest timestamp so far and the offset that has it,
@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 
+from kraftd.errors import StorageError
 from kraftd.records.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
@@ -190,11 +191,16 @@ def stale_index_files(disk: Disk, log_path: Path, index: SegmentIndex) -> list[t
 
 
 def _holds(disk: Disk, path: Path, data: bytes) -> bool:
+    """Whether a file holds these bytes. One that the disk cannot read does not: written anew it gets other
+    sectors.
+    """
     if not disk.fs.exists(path):
         return False
     handle = disk.open(path, Access.READ)
     try:
         return disk.size(handle, path) == len(data) and disk.read(handle, len(data), 0, path) == data
+    except StorageError:
+        return False
     finally:
         disk.close(handle)
 

@@ -1,11 +1,12 @@
 """The sidecar file, `kraftd.state`: what must survive a crash and has no place in Kafka's files (D-05, D-06).
 
-The file is two slots of 4 KiB. Each holds a whole state with a sequence number and a checksum; the valid slot
-with the higher number counts. One slot is always *durable*: it was synced, and is not written again until the
-other one has been. So a write that a power failure tears or loses costs at most what was written since the
-last sync. Peers, starts and health are made durable in both slots, so that nothing of them is lost with one
-slot that goes bad later. The rest is made durable in one: a lost recovery point only means that more is read
-again, a lost high watermark that less is applied at once, and an election is in `quorum-state` as well.
+The file is two slots of 4 KiB, a page each. Each holds a whole state with a sequence number and a checksum;
+the valid slot with the higher number counts. One slot is always *durable*: it was synced, and is not written
+again until the other one has been. So a write that a power failure tears or loses costs at most what was
+written since the last sync. Peers, starts, health, and a recovery point that is lowered are made durable in
+both slots, so that nothing of them is lost with one slot that goes bad later, be it altered or not to be
+read. The rest is made durable in one: where a raised recovery point is lost, more is read again, where a high
+watermark is, less is applied at once, and an election is in `quorum-state` as well.
 
 States that a crash can leave: no file, if it was being created (it is written, then renamed); one slot torn,
 if it was being written (the other one holds the durable state); the newest write missing, if it was not
@@ -21,6 +22,7 @@ Differs: Kafka has nothing like it, and ignores the file.
 
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -118,26 +120,28 @@ class SidecarReading(msgspec.Struct, frozen=True):
     state: SidecarState | None = None
     sequence: int = 0
     slot: int = 0
+    is_alone: bool = False
+    """Whether the other slot is bad: torn, or on a sector that the disk cannot read."""
     problem: str = ""
 
 
 def read_sidecar(disk: Disk, path: Path) -> SidecarReading:
-    """Read the file without changing it."""
+    """Read the file without changing it. A slot on a bad sector is a bad slot, and the other one counts."""
     try:
-        data = disk.read_file(path)
+        data = disk.read_file(path, around=True)
     except StorageError as error:
         return SidecarReading(problem=str(error))
     if data is None:
         return SidecarReading()
-    best = SidecarReading(problem=f"{path}: neither of its two slots can be read")
+    found = {}
     for slot in (0, 1):
-        try:
-            sequence, state = decode_slot(data[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES])
-        except MalformedError:
-            continue
-        if sequence > best.sequence:
-            best = SidecarReading(state, sequence, slot)
-    return best
+        with suppress(MalformedError):
+            found[slot] = decode_slot(data[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES])
+    if not found:
+        return SidecarReading(problem=f"{path}: neither of its two slots can be read")
+    slot = max(found, key=lambda slot: found[slot][0])
+    sequence, state = found[slot]
+    return SidecarReading(state, sequence, slot, is_alone=len(found) == 1)
 
 
 def load_durable_sidecar(disk: Disk, path: Path) -> SidecarReading:
@@ -164,12 +168,13 @@ class Sidecar:
         self._encoded_local_state = msgspec.msgpack.encode(state.local_state)
         self._sequence = reading.sequence
         self._durable_slot = reading.slot
+        self._overwrites_bad = reading.is_alone
+        """Whether the next write goes over a slot that could not be read."""
         self._unsynced_sequence = 0
         if reading.state is None:
             self._sequence = 1
             self._durable_slot = 0
-            data = self._encode().ljust(SLOT_BYTES, b"\0")
-            disk.replace(path, data.ljust(2 * SLOT_BYTES, b"\0"))
+            disk.replace(path, self._encode().ljust(2 * SLOT_BYTES, b"\0"))
         self._handle = disk.open(path, Access.WRITE)
 
     # -- the recovery point, for the log -----------------------------------------------------------------
@@ -204,13 +209,20 @@ class Sidecar:
         self._write()
 
     def move_recovery_point(self, at: OffsetAndEpoch | None) -> None:
-        """Write another recovery point, or None for unknown; durable on return. What was known to be
-        committed is forgotten with None, and as far as it lies above.
+        """Write another recovery point, or None for unknown; durable on return, in both slots if it is lower
+        or unknown. What was known to be committed is forgotten with None, and as far as it lies above.
+
+        Node 2 truncates from 20 to 12, and the slot that says 12 goes bad. If the other one still said 20,
+        the next start would take 12 to 20 for lost, and node 2 would not count any more.
         """
+        before = self._recovery_point
         self._recovery_point = at
         self._high_watermark = min(self._high_watermark, at.offset) if at is not None else 0
         self._write()
         self.sync()
+        if before is not None and (at is None or at.offset < before.offset):
+            self._write()
+            self.sync()
 
     def raise_high_watermark(self, offset: Offset) -> None:
         """Note what is known to be committed; the next write of anything takes it along."""
@@ -278,7 +290,12 @@ class Sidecar:
         """Write the state over the slot that is not durable."""
         self._sequence += 1
         slot = 1 - self._durable_slot
-        self._disk.write(self._handle, self._encode(), slot * SLOT_BYTES, self._path)
+        data = self._encode()
+        if self._overwrites_bad:
+            # Of a page that is written in part Linux reads the rest before, and that may be a bad sector.
+            # Written as a whole, the disk gives another one for it.
+            data, self._overwrites_bad = data.ljust(SLOT_BYTES, b"\0"), False
+        self._disk.write(self._handle, data, slot * SLOT_BYTES, self._path)
         self._unsynced_sequence = self._sequence
         self._written_high_watermark = self._high_watermark
 

@@ -224,10 +224,10 @@ WHOLE_FILE = (
 # -- bases -------------------------------------------------------------------------------------------
 
 
-BASES = ("stopped", "killed", "promised", "amnesiac", "cut", "installed", "leftovers")
+BASES = ("stopped", "killed", "promised", "amnesiac", "cut", "installed", "leftovers", "truncated")
 """How the node ended: in order, with batches that no flush had covered, right after a promise; in order, with
 a log that was cut at the older of two snapshots, or that a snapshot has taken the place of; while it wrote
-one, with files that were retired.
+one, with files that were retired; right after a truncation of what was flushed.
 """
 
 
@@ -266,6 +266,9 @@ def base_of(name: str) -> Base:
         node.remember_peer(PeerIdentity(2, b"4" * 16, 9, b"u" * 16))
     elif name == "amnesiac":
         node.remember_state_health(HealthKind.AMNESIA, [f"{HOME}: a vote may be forgotten"])
+    elif name == "truncated":
+        flushed = node.log.truncate(flushed - 4, 1)
+        del log[flushed:]
     elif name == "leftovers":
         node.cut_front(node.snapshots.infos[1].id)
         unfinished = OffsetAndEpoch(len(log), 5)
@@ -274,7 +277,7 @@ def base_of(name: str) -> Base:
     snapshots = tuple(info.id for info in node.snapshots.infos)
     if name != "leftovers":
         node.take_removal().run()
-    if name in {"killed", "promised", "amnesiac", "leftovers"}:
+    if name in {"killed", "promised", "amnesiac", "leftovers", "truncated"}:
         fs.crash_process()
     else:
         node.close()
@@ -357,7 +360,7 @@ def judge(base: Base, cell: Cell) -> Verdict:
             node = open_home(fs, CONFIG, Ids(4))
             node.bootstrap_records()
         except (KraftdError, StorageFailure) as error:
-            return _of_refusal(error)
+            return _of_refusal(cell, error)
         if hole := _wrong_bytes(base, node):
             return Verdict("", hole)
         lines = check_unread(node)
@@ -368,13 +371,17 @@ def judge(base: Base, cell: Cell) -> Verdict:
             verdict = verdict._replace(outcome=NOTED)
         if is_leftover(cell.structure.path) and not verdict.hole:
             verdict = _of_leftover(fs, verdict)
+        if not verdict.hole:
+            verdict = verdict._replace(hole=_of_slot(base, cell, verdict) or _of_epochs(base, fs, node))
         return verdict if verdict.hole else _of_later(base, fs, node, verdict)
     except Exception as error:
         return Verdict("", f"{type(error).__name__}: {error}")
 
 
-def _of_refusal(error: KraftdError) -> Verdict:
+def _of_refusal(cell: Cell, error: KraftdError) -> Verdict:
     text = str(error)
+    if cell.structure.path.suffix in {".index", ".timeindex"} and cell.fault != "forbidden":
+        return Verdict("", f"refuses for a file that is made from the log: {text!r}")
     if "\n" in text or str(HOME) not in text:
         return Verdict("", f"refuses without one clear line that names the file: {text!r}")
     return Verdict(REFUSED)
@@ -463,6 +470,27 @@ def _of_promises(base: Base, node: NodeDirectory) -> Verdict:
     if node.log.end_offset < len(base.log):
         return Verdict(TORN)
     return Verdict(NOTED if node.warnings else UNTOUCHED)
+
+
+def _of_slot(base: Base, cell: Cell, verdict: Verdict) -> str:
+    """One slot of the sidecar costs nothing: the other one holds as much. A cut in the first takes both."""
+    where = cell.structure
+    is_slot = where.path.name == "kraftd.state" and where.name.startswith("slot") and base.whole
+    lost = verdict.outcome not in {UNTOUCHED, NOTED, TORN}
+    return f"{verdict.outcome}, for one slot" if is_slot and lost and cell.fault != "truncated" else ""
+
+
+def _of_epochs(base: Base, fs: SimFileSystem, node: NodeDirectory) -> str:
+    """What is wrong with the election of this start, and of another one after which nothing was written."""
+    if node.election.epoch < base.election.epoch:
+        return f"believes in {node.election}, after {base.election}"
+    other = fs.copy()
+    other.faults = fs.faults
+    again = open_home(other, CONFIG, Ids(6))
+    found = (again.election, bool(again.amnesia))
+    if found != (node.election, bool(node.amnesia)):
+        return f"the same disk, started again, believes in {again.election}, after {node.election}"
+    return ""
 
 
 def _of_later(base: Base, fs: SimFileSystem, node: NodeDirectory, verdict: Verdict) -> Verdict:

@@ -64,6 +64,15 @@ class TestExamine:
         assert str(FILE) in finding.amnesia
         assert "a vote may be forgotten" in finding.amnesia
 
+    @pytest.mark.covers("D-05", "D-06")
+    @pytest.mark.parametrize("data", [None, OLD, SAME], ids=["missing", "older", "another vote"])
+    def test_what_was_not_believed_once_is_not_believed_at_the_next_start(self, data: bytes | None) -> None:
+        checksum = checksum_of(data)
+        noted = structs.replace(
+            KNOWN, old_election=checksum, new_election=checksum, election=Election(5), health="amnesia"
+        )
+        assert judge_election(FILE, data, noted).election == Election(5)
+
     @pytest.mark.covers("D-05", "D-07")
     @pytest.mark.parametrize(
         ("known", "found", "believed"),

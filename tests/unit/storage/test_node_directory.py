@@ -229,6 +229,10 @@ class TestAmnesia:
         assert node.election == Election(3)
         assert not node.uninitialized
         assert node.log.end_offset == 10
+        node.abandon()
+        # Another start before anything was written: the file has not become right by that.
+        node = open_at(tmp_path)
+        assert (node.election, len(node.amnesia)) == (Election(3), 1)
         node.write_election(Election(5, 2))
         node.abandon()
         # The election file is in order again; the promises before it are not.
@@ -236,6 +240,26 @@ class TestAmnesia:
         assert node.amnesia
         assert node.election == Election(5, 2)
         assert_mended(node, tmp_path)
+
+    @pytest.mark.covers("D-05", "D-06")
+    @pytest.mark.parametrize("found", [None, Election(4, 3)], ids=["gone", "older"])
+    def test_an_epoch_never_comes_back_however_often_it_starts(
+        self, tmp_path: Path, found: Election | None
+    ) -> None:
+        """Without records, which would tell of the epoch."""
+        node = open_at(make(tmp_path))
+        node.write_election(Election(5, -1, ReplicaKey(1)))
+        node.remember_state_health(HealthKind.WHOLE)
+        node.close()
+        file = log_path(tmp_path) / "quorum-state"
+        if found is None:
+            file.unlink()
+        else:
+            file.write_bytes(quorum_state.encode(found, version=0, voter_ids=(1, 2, 3)))
+        for _ in range(3):
+            node = open_at(tmp_path)
+            assert (node.election, bool(node.amnesia)) == (Election(5), True)
+            node.close()
 
     @pytest.mark.covers("D-05", "D-06")
     def test_an_election_file_on_a_bad_sector(self, tmp_path: Path) -> None:

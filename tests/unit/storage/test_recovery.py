@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -321,6 +322,34 @@ class TestDiskIsBelieved:
         fs.make_directory(self.HOME)
         fs.sync_directory(Path("/"))
         return fs
+
+    @pytest.mark.covers("LOG-15")
+    @pytest.mark.parametrize("snapshots", [(), (OffsetAndEpoch(9, 1),)], ids=["read", "read later"])
+    def test_an_index_file_that_cannot_be_read_is_made_anew(
+        self, snapshots: tuple[OffsetAndEpoch, ...]
+    ) -> None:
+        """It holds nothing that the log does not: no reason to refuse a start."""
+        fs, config = self.fresh(), LogConfig(segment_bytes=4 * len(batch(0, size_bytes=2_500)))
+        log = Log.open(Disk(fs), self.HOME, config=config).log
+        for offset in range(10):
+            log.append((batch(offset, size_bytes=2_500),), offset, offset + 1)
+        log.close()
+        fs.sync_everything()
+        right = {path: fs.content(path) for path in fs.paths() if path.suffix in {".index", ".timeindex"}}
+        hurt = [path for path in sorted(right) if path.stem == f"{4:020}"]
+        for path in hurt:
+            fs.damage(path, "unreadable", 0, Random(0))
+        assert len(fs.bad_sectors()) == 2
+        log = Log.open(
+            Disk(fs), self.HOME, recovery_point=OffsetAndEpoch(10, 1), snapshots=snapshots, config=config
+        ).log
+        while (check := log.unread.next_check()) is not None:
+            while not check.advance():
+                pass
+            assert log.unread.finish(check) is None
+        log.close()
+        assert fs.bad_sectors() == []
+        assert {path: fs.content(path) for path in right} == right
 
     @pytest.mark.covers("D-04")
     def test_what_survived_a_kill_in_the_page_cache_is_durable_once_opened(self) -> None:

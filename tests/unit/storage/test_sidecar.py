@@ -1,6 +1,7 @@
 """`kraftd.state`: two slots, of which a crash can spoil one."""
 
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pytest
@@ -15,9 +16,9 @@ from kraftd.storage.sidecar import (
     read_sidecar,
     remember_peer,
 )
-from kraftd.types import OffsetAndEpoch, PeerIdentity
-from tests.crash.hooks import calm, refuse
-from tests.sim.filesystem import SimFileSystem
+from kraftd.types import HealthKind, OffsetAndEpoch, PeerIdentity
+from tests.crash.hooks import Changes, calm, refuse
+from tests.sim.filesystem import SECTOR_BYTES, SimFileSystem
 
 HOME = Path("/data")
 FILE = HOME / "kraftd.state"
@@ -110,6 +111,49 @@ def test_one_bad_slot_takes_no_promise_that_was_made_twice(bad_slot: int) -> Non
     assert open_sidecar(fs).local_state == promises_of(2)
 
 
+@pytest.mark.covers("D-05", "D-06")
+@pytest.mark.parametrize("position", [0, 5 * SECTOR_BYTES, SLOT_BYTES, 2 * SLOT_BYTES - 1])
+def test_a_slot_on_a_bad_sector_costs_no_more_than_itself(position: int) -> None:
+    fs = fresh()
+    sidecar = open_sidecar(fs)
+    sidecar.save_twice(promises_of(1))
+    sidecar.save_twice(promises_of(2))
+    sidecar.close()
+    fs.damage(FILE, "unreadable", position, Random(0))
+    sidecar = open_sidecar(fs)
+    assert sidecar.local_state == promises_of(2)
+    sidecar.save_twice(promises_of(3))
+    assert fs.bad_sectors() == []
+    assert open_sidecar(fs).local_state == promises_of(3)
+
+
+def test_a_bad_slot_is_overwritten_as_a_whole_page() -> None:
+    """Of a page that is written in part, Linux reads the rest before: on a bad sector that fails."""
+    fs = fresh()
+    open_sidecar(fs).save_twice(promises_of(1))
+    fs.forget_unsynced()
+    fs.damage(FILE, "unreadable", SLOT_BYTES, Random(0))
+    sidecar = open_sidecar(fs)
+    sizes: list[int] = []
+
+    def note(operation: str, _path: Path, size_bytes: int) -> None:
+        if operation == "pwrite":
+            sizes.append(size_bytes)
+
+    fs.faults = note
+    sidecar.save_twice(promises_of(2))
+    assert sizes[0] == SLOT_BYTES > sizes[1]
+
+
+def test_a_file_of_which_no_slot_can_be_read_is_a_problem() -> None:
+    fs = fresh()
+    open_sidecar(fs).close()
+    for position in (0, SLOT_BYTES):
+        fs.damage(FILE, "unreadable", position, Random(0))
+    assert "neither of its two slots" in read_sidecar(Disk(fs), FILE).problem
+    assert open_sidecar(fs).local_state.health == HealthKind.AMNESIA
+
+
 @pytest.mark.covers("D-05")
 def test_a_lowered_recovery_point_is_durable_at_once() -> None:
     fs = fresh()
@@ -121,6 +165,33 @@ def test_a_lowered_recovery_point_is_durable_at_once() -> None:
         state = read_sidecar(Disk(disk), FILE).state
         assert state is not None
         assert state.recovery_point == OffsetAndEpoch(40, 1)
+
+
+@pytest.mark.covers("D-05")
+@pytest.mark.parametrize("to", [OffsetAndEpoch(40, 1), None], ids=["lower", "unknown"])
+@pytest.mark.parametrize("bad_slot", [0, 1])
+def test_a_bad_slot_does_not_bring_a_higher_recovery_point_back(
+    to: OffsetAndEpoch | None, bad_slot: int
+) -> None:
+    fs = fresh()
+    sidecar = open_sidecar(fs)
+    for step in (90, 100):
+        sidecar.raise_recovery_point(OffsetAndEpoch(step, 1))
+        sidecar.sync()
+    sidecar.move_recovery_point(to)
+    fs.forget_unsynced()
+    fs.overwrite(FILE, bad_slot * SLOT_BYTES + 40, b"\xff")
+    assert open_sidecar(fs).recovery_point == to
+
+
+def test_a_higher_recovery_point_needs_one_sync() -> None:
+    fs = fresh()
+    sidecar = open_sidecar(fs)
+    sidecar.raise_recovery_point(OffsetAndEpoch(40, 1))
+    sidecar.sync()
+    changes = Changes(fs)
+    sidecar.move_recovery_point(OffsetAndEpoch(100, 1))
+    assert changes.calls == [("pwrite", "kraftd.state"), ("fdatasync", "kraftd.state")]
 
 
 @pytest.mark.covers("D-03", "D-05")
