@@ -77,6 +77,9 @@ class Plan(ABC):
     is_leaving: bool = False
     """Whether that broker is to lead nothing at the end of it: nobody else elects it meanwhile."""
 
+    lost_directories: frozenset[Uuid] = frozenset()
+    """The log directories that it has no more at the end of it: nobody else elects it there meanwhile."""
+
     @abstractmethod
     def advance(self, context: Context) -> tuple[Sequence[AnyRecord], bool]:
         """The next slice: at most `SLICE_RECORDS` records, and whether it is the last one."""

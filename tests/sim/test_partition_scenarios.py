@@ -12,6 +12,7 @@ import pytest
 
 from kraftd.errors import ErrorCode
 from kraftd.metadata.acl_kinds import CLUSTER_NAME, AclOperation, AclPattern, AclPermission, AclResource
+from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol import messages as m
@@ -273,6 +274,26 @@ def test_a_directory_that_fails_is_left(story: Story, ids: tuple[NodeId, ...]) -
     lost = {key[0] for key, where in broker.disk.replicas.items() if where in broker.disk.failed}
     story.until(lambda: all(story.partition(one).leader != broker.id for one in lost))
     assert {one for one in topics if story.partition(one).leader == broker.id} == set(topics) - lost
+
+
+def test_a_directory_that_fails_is_not_given_back_by_who_looks_for_leaders() -> None:
+    """Its broker alone has what is in it, and somebody looks for leaders all the time: it is lost all the
+    same, and the broker is answered, and goes on with the rest.
+    """
+    story = Story(slice_records=3, unclean_ms=10)
+    broker = story.brokers[0]
+    topic_id = story.place("t", *[(broker.id,)] * 60)
+    story.run(3 * S)
+    assert broker.fail_directory()
+    lost = {key for key, where in broker.disk.replicas.items() if where in broker.disk.failed}
+    before = sum(story.partition(*key).leader_epoch for key in lost)
+    registered = lambda: story.leader.parts.controller.image[BROKERS].get(broker.id)  # noqa: E731
+    story.until(lambda: len(registered().log_dirs) == 1, 5 * S)
+    story.run(1 * S)
+    led = {number for number in range(60) if story.partition(topic_id, number).leader == broker.id}
+    assert led == set(range(60)) - {number for _, number in lost}
+    assert 20 < len(lost) == sum(story.partition(*key).leader_epoch for key in lost) - before
+    story.world.close()
 
 
 # --- where replicas are -------------------------------------------------------------------------------------
