@@ -69,6 +69,13 @@ PARTITION_LOGS = (
         ),
     ),
     _told(
+        "stops-halfway",
+        "slices",
+        "A hand-over that fails cuts off a controlled shutdown, and the broker is never told to stop.",
+        "what_a_hand_over_that_fails_cuts_off_is_done_by_who_leads_on",
+        ("timers:finish", "task.about in (None, broker_id)", "task.about is None"),
+    ),
+    _told(
         "lossy-and-nobody-says-so",
         "KIP-704",
         "An unclean election is recorded as if nothing could be lost.",
