@@ -9,10 +9,11 @@ which the same request comes, survives it too.
 The append comes after all that. If the log refuses it, the write is taken out of the newest image, and what
 the sessions were told stays. They are soft state: a broker whose fencing was refused is as silent as before,
 and its fencing is repeated; one whose registration was refused registers again; one whose unregistration was
-refused gets a session anew (`withdraw`).
+refused gets a session anew; and what a broker that stops has to wait for is forgotten (`withdraw`).
 
 What grows with partitions is a `Plan`, and done in slices: the first one at once, the others when
-`next_slice` is called. Whoever asked for it is answered with the last slice.
+`next_slice` is called. Whoever asked for it is answered with the last slice. One that ends before that, since
+a slice was refused or raised, is half done: a timer sees to the rest (`_cut_off`).
 
 Not here: how an API is decided (its operation), what a leader writes by itself (`quorum_controller`).
 """
@@ -40,7 +41,7 @@ from kraftd.controller.operations import WriteOperation
 from kraftd.controller.plan_runner import PlanRunner
 from kraftd.controller.plans import LogLine, Plan, Task
 from kraftd.controller.sessions import BrokerSessions
-from kraftd.controller.timers import LOOK, NO_OP_TASK, RETRY, Timers
+from kraftd.controller.timers import FINISH, LOOK, NO_OP_TASK, RETRY, Timers
 from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
@@ -132,14 +133,17 @@ class ActiveController:
         elif error is not ErrorCode.REQUEST_TIMED_OUT:
             # A slice that timed out is in the log and may still be committed (D-13): it is not repeated, and
             # the plan goes on from the image with it.
+            text = f"the log refused it: {error.name}"
             if run.task is not None:
-                self.timers.failed(run.task, f"the log refused it: {error.name}", self._polled_ms)
+                self.timers.failed(run.task, text, self._polled_ms)
+            self._cut_off(run, run.slices - 1, text, self._polled_ms)
             if self.plans.end(run) and run.request is not None:
                 self._resolved.append(Resolved(run, ImmediateResponse(self._refusal(run.request, error))))
 
     def withdraw(self, write: Write) -> None:
         """Forget a write that the log refused. What it ended begins anew with the next decision."""
         self.uncommitted.withdraw(write)
+        self._sessions.withdrawn(self.next_offset)
         self._has_withdrawn = True
 
     # -- requests
@@ -201,8 +205,10 @@ class ActiveController:
             self.plans.end(run)
             if run.task is not None:
                 self._failed_alone(run.task, error, now)
-                return None
-            decision = self._failed(run.kind, run.request, error)
+                decision = None
+            else:
+                decision = self._failed(run.kind, run.request, error)
+            self._cut_off(run, run.slices, f"{type(error).__name__}: {error}", now.mono_ms)
         if isinstance(decision, tuple):
             return self._added(decision)
         return Resolved(run, decision) if decision is not None and run.request is not None else None
@@ -396,6 +402,8 @@ class ActiveController:
     def _ended(self, run: RunningPlan, plan: Plan, now: Now) -> None:
         """The last slice of a plan is about to be appended: see to what it left out."""
         task, left_out = run.task, plan.failures()
+        if plan.is_given_up:
+            self._cut_off(run, run.slices, "it was refused halfway", now.mono_ms)
         again = plan.again() if left_out else None
         self.timers.brokers_changed(now.mono_ms)
         if task is not None and not (left_out and task.kind == RETRY):
@@ -406,6 +414,16 @@ class ActiveController:
         self._lines.append(failure_line(run.kind, run.request, left_out[0].error, left_out))
         if again is not None:
             self.timers.left_out(task, run.about, str(left_out[0]), again, now.mono_ms)
+
+    def _cut_off(self, run: RunningPlan, slices: int, text: str, now_ms: int) -> None:
+        """Note that a plan has ended before its time, after these slices: what it has begun is seen to.
+
+        Say broker 4 is being unfenced, and leads 256 of its 600 partitions when the log refuses a slice as
+        a hand-over is tried, and fails. It is unfenced by then, so it never asks for the other 344.
+        """
+        is_repeated_as_it_is = run.task is not None and run.task.kind == FINISH
+        if slices > 0 and run.about is not None and not is_repeated_as_it_is:
+            self.timers.cut_off(run.about, f"{run.kind}: {text}", now_ms)
 
     def _tell(self, kind: str, plan: Plan) -> None:
         """Log what a plan did. A line that cannot be made costs that line (KAFKA-14259)."""

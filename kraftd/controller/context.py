@@ -25,7 +25,8 @@ from kraftd.controller.token_secret import TokenSettings
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.controllers import ControllerRegistration
 from kraftd.protocol.principal import ANONYMOUS, Principal
-from kraftd.types import NO_NODE, NodeId, Now, Offset
+from kraftd.records.messages import RegisterBrokerRecord
+from kraftd.types import NO_NODE, NodeId, Now, Offset, Uuid
 
 
 class Client(msgspec.Struct, frozen=True, gc=False):
@@ -88,6 +89,39 @@ class ControllerSettings(msgspec.Struct, frozen=True):
         return NO_NODE if self.me is None else self.me.id
 
 
+class Leaving(msgspec.Struct, frozen=True):
+    """What plans are taking away, though the image does not say so yet.
+
+    Broker 4 loses a directory with 1,000 partitions, in slices, and its registration lists it until the last
+    one. Were that believed meanwhile, a search for leaders would elect broker 4 there as fast as the slices
+    take it out, and neither would end.
+    """
+
+    brokers: frozenset[NodeId] = frozenset()
+    """Those that shall lead nothing any more."""
+    directories: Mapping[NodeId, frozenset[Uuid]] = {}
+    """The log directories that others lose."""
+
+    def begun(self, broker_id: NodeId, directories: frozenset[Uuid], *, is_whole: bool) -> "Leaving":
+        """With what a plan about a broker takes away: the broker itself if `is_whole`, and directories."""
+        brokers = self.brokers | {broker_id} if is_whole else self.brokers
+        lost = {**self.directories, broker_id: directories} if directories else self.directories
+        return Leaving(brokers, lost)
+
+    def ended(self, broker_id: NodeId) -> "Leaving":
+        """Without what the plan about a broker took away."""
+        rest = {other: lost for other, lost in self.directories.items() if other != broker_id}
+        return Leaving(self.brokers - {broker_id}, rest)
+
+    def rest_of(self, broker: RegisterBrokerRecord) -> RegisterBrokerRecord:
+        """The registration of a broker without the directories that it is losing."""
+        lost = self.directories.get(broker.broker_id)
+        if lost is None:
+            return broker
+        left = tuple(directory for directory in broker.log_dirs if directory not in lost)
+        return msgspec.structs.replace(broker, log_dirs=left)
+
+
 class Newest(Protocol):
     """Where the newest image is."""
 
@@ -110,8 +144,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     client: Client
     seed: int
     """Random, another one for each decision: for placement and ids."""
-    leaving: frozenset[NodeId] = frozenset()
-    """The brokers that a plan is taking out of all they lead, though the image does not say so yet."""
+    leaving: Leaving = Leaving()
+    """The brokers and directories that plans are taking away, though the image does not say so yet."""
     mutation_quota: MutationQuota = UNLIMITED
     """What the client may create and delete; it is this decision's own, which takes from it."""
     policy_failures: list[PolicyFailure] = []
@@ -145,7 +179,7 @@ class ReadContext(msgspec.Struct, frozen=True, gc=False):
     now: Now
     """When the request came in; a session may be newer."""
     settings: ControllerSettings = ControllerSettings()
-    leaving: frozenset[NodeId] = frozenset()
+    leaving: Leaving = Leaving()
     """As in `Context`, at the moment of the response."""
     client: Client = NO_CLIENT
     deletions: DeletionTracker | None = None

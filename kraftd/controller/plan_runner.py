@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
+from kraftd.controller.context import Leaving
 from kraftd.controller.decisions import RunningPlan
 from kraftd.types import NodeId
 
@@ -28,8 +29,8 @@ class PlanRunner:
         self._busy: dict[NodeId, RunningPlan] = {}
         """By broker, the plan about it that has begun."""
         self._held: dict[NodeId, deque[RunningPlan]] = {}
-        self.leaving: frozenset[NodeId] = frozenset()
-        """The brokers that a plan takes out of all they lead."""
+        self.leaving = Leaving()
+        """What those that have begun take away."""
 
     def __len__(self) -> int:
         return len(self._ready) + sum(map(len, self._held.values()))
@@ -59,8 +60,9 @@ class PlanRunner:
 
     def decided(self, run: RunningPlan) -> None:
         """Note what a running plan is: a request that waited has none before its turn comes."""
-        if run.plan is not None and run.plan.is_leaving and run.about is not None:
-            self.leaving |= {run.about}
+        plan, about = run.plan, run.about
+        if plan is not None and about is not None:
+            self.leaving = self.leaving.begun(about, plan.lost_directories, is_whole=plan.is_leaving)
 
     def hold(self, run: RunningPlan, broker_id: NodeId) -> None:
         """Let a request wait until no plan is about this broker."""
@@ -84,7 +86,7 @@ class PlanRunner:
         if run.about is None:
             return True
         del self._busy[run.about]
-        self.leaving -= {run.about}
+        self.leaving = self.leaving.ended(run.about)
         waiting = self._held.get(run.about)
         if waiting:
             self.begin(waiting.popleft())
@@ -97,6 +99,6 @@ class PlanRunner:
         left = list(self)
         self._ready.clear()
         self._busy.clear()
-        self.leaving = frozenset()
+        self.leaving = Leaving()
         self._held.clear()
         return left

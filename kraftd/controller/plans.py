@@ -6,8 +6,8 @@ plan keeps nothing that it has read from an image; it keeps only how far it has 
 
 The controller runs one plan about one broker at a time. Losing leadership drops all of them. Nothing is lost
 by that: the record that says that something is done, like the fencing of a broker, is the last one of its
-plan, so the next leader finds the broker as it was and begins anew. What refuses a slice ends its plan, too;
-a timer or the broker then asks again.
+plan, so the next leader finds the broker as it was and begins anew. What refuses a slice ends its plan, too,
+and so does a slice that raises; whoever asked may ask again, and a timer sees to what is half done.
 
 Not here: which plan runs when (`plan_runner`).
 Follows: Kafka's split into atomic and non-atomic operations (ControllerResult.of); its slices are one list.
@@ -76,6 +76,12 @@ class Plan(ABC):
 
     is_leaving: bool = False
     """Whether that broker is to lead nothing at the end of it: nobody else elects it meanwhile."""
+
+    lost_directories: frozenset[Uuid] = frozenset()
+    """The log directories that it has no more at the end of it: nobody else elects it there meanwhile."""
+
+    is_given_up: bool = False
+    """Whether it has ended without what its slices were for."""
 
     @abstractmethod
     def advance(self, context: Context) -> tuple[Sequence[AnyRecord], bool]:

@@ -27,7 +27,7 @@ from kraftd.controller.activation import activation_records
 from kraftd.controller.active_controller import ActiveController
 from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.committed_records import ImageRestore, apply_values, check_known
-from kraftd.controller.context import NO_CLIENT, Client, ControllerSettings, ReadContext
+from kraftd.controller.context import NO_CLIENT, Client, ControllerSettings, Leaving, ReadContext
 from kraftd.controller.decided_elections import ReasonAndRule
 from kraftd.controller.decisions import (
     NOT_ACTIVE_YET,
@@ -469,7 +469,7 @@ class QuorumController:
     ) -> Decision:
         def read(image: MetadataImage, applied_offset: Offset, asked: Any) -> Any:
             active, settings = self._active, self._settings
-            leaving = frozenset() if active is None else active.plans.leaving
+            leaving = Leaving() if active is None else active.plans.leaving
             newest = None if active is None else active.uncommitted
             context = ReadContext(
                 image, applied_offset, self.sessions, now, settings, leaving, client, self.deletions, newest

@@ -97,6 +97,16 @@ class BrokerSessions:
                 contact_ms = NO_CONTACT_MS if broker.fenced else now_ms
                 self._sessions[broker.broker_id] = Session(broker.broker_epoch, log_end - 1, contact_ms)
 
+    def withdrawn(self, log_end: Offset) -> None:
+        """Forget what was noted of records that the log refused: they would have been from its end on.
+
+        Say the last slice of what broker 5's controlled shutdown entails was refused. What it has to wait for
+        is known once that is repeated.
+        """
+        for broker_id, session in self._sessions.items():
+            if session.shutdown_offset >= log_end:
+                self._sessions[broker_id] = replace(session, shutdown_offset=-1)
+
     def end(self) -> None:
         """End a leadership."""
         self._sessions = {}

@@ -4,8 +4,9 @@
 fences that one: one a look, so that a controller that was paused itself does not fence the whole cluster
 before the heartbeats that wait in its sockets are read (KAFKA-13173).
 
-*What a predecessor left.* A plan that a former active controller did not finish is done again: partitions
-without a leader get one, brokers that stop are taken out of the rest of theirs. That fences nobody.
+*What was cut off.* Of a plan that a former active controller did not finish, or of which the log refused a
+slice, a part was done: partitions without a leader get one, brokers that stop are taken out of the rest of
+theirs. That fences nobody. Who asked for such a plan may never ask again: a broker that was unfenced is.
 
 *Who should lead.* Every `leader.imbalance.check.interval.seconds` the first replicas get back what they can
 lead. Every `unclean.leader.election.interval.ms` it looks whether a partition that nobody leads can be led by
@@ -52,7 +53,7 @@ RETRY_MS: Final = 1_000
 RETRY_MS_MAX: Final = 60_000
 
 FENCE_BROKER = "FenceBroker"
-FINISH = "FinishPredecessorPlans"
+FINISH = "FinishCutOffPlans"
 RETRY = "RetryLeftOutPartitions"
 ELECT_PREFERRED = "ElectPreferredLeaders"
 ELECT_UNCLEAN = "ElectUncleanLeaders"
@@ -152,6 +153,10 @@ class Timers:
         self._failures[task] = _Failure(count, repeat_at_ms, text, again)
         self._rearm()
 
+    def cut_off(self, about: NodeId, text: str, now_ms: int) -> None:
+        """Note that of a plan about a broker only a part was done."""
+        self.failed(Task(FINISH, about), text, now_ms)
+
     def left_out(
         self, task: Task | None, about: NodeId | None, text: str, again: Callable[[], Plan], now_ms: int
     ) -> None:
@@ -211,7 +216,7 @@ class Timers:
         failure = self._failures[task]
         postponed = context.now.mono_ms + RETRY_MS
         self._failures[task] = msgspec.structs.replace(failure, repeat_at_ms=postponed)
-        if task.about is not None and plans.is_busy(task.about):
+        if (task.about is not None and plans.is_busy(task.about)) or _is_begun(task, plans):
             return None
         if task.kind == FENCE_BROKER and task.about not in self._silent(context):
             del self._failures[task]  # it is back, or gone
@@ -238,8 +243,7 @@ class Timers:
 
     def _unless_begun(self, task: Task, plans: PlanRunner) -> Task | None:
         """A task that is due, unless the one before has not ended, or failed and is repeated."""
-        is_new = task not in self._failures and all(run.task != task for run in plans)
-        return task if is_new else None
+        return None if task in self._failures or _is_begun(task, plans) else task
 
     def _silent(self, context: Context) -> Sequence[NodeId]:
         """The brokers that are not fenced and were not heard of in time, the one silent longest first."""
@@ -271,13 +275,15 @@ def fence(context: Context, task: Task) -> Plan:
     )
 
 
-def finish(context: Context, _task: Task) -> Plan:
-    """What a former active controller may have left: partitions without leader, brokers that stop."""
+def finish(context: Context, task: Task) -> Plan:
+    """What plans that were cut off may have left: partitions without leader, and brokers that stop, of which
+    only one is looked at if the task is about that.
+    """
     stages = [Stage("", {}, changes=leaderless())]
     stopping_brokers = [
         broker
-        for _, broker in context.image[BROKERS].items()
-        if state_of(broker) is BrokerState.CONTROLLED_SHUTDOWN
+        for broker_id, broker in context.image[BROKERS].items()
+        if task.about in (None, broker_id) and state_of(broker) is BrokerState.CONTROLLED_SHUTDOWN
     ]
     stages += [shutdown_stage(broker) for broker in stopping_brokers]
 
@@ -285,7 +291,7 @@ def finish(context: Context, _task: Task) -> Plan:
         for broker in stopping_brokers:
             sessions.shutting_down(broker.broker_id, broker.broker_epoch, end_offset - 1)
 
-    return StagedPlan(None, stages, when_appended=when_appended)
+    return StagedPlan(task.about, stages, when_appended=when_appended)
 
 
 def elect_preferred(_context: Context, _task: Task) -> Plan:
@@ -317,6 +323,10 @@ def no_op(_context: Context, _task: Task) -> Plan:
 
 def _election(line_name: str, changes: PartitionChanges) -> Stage:
     return Stage(line_name, {}, changes=changes, is_told_anyway=False)
+
+
+def _is_begun(task: Task, plans: PlanRunner) -> bool:
+    return any(run.task == task for run in plans)
 
 
 def _times(count: int) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from kraftd.errors import ErrorCode
 from kraftd.metadata.acl_kinds import CLUSTER_NAME, AclOperation, AclPattern, AclPermission, AclResource
+from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol import messages as m
@@ -22,6 +23,7 @@ from tests.sim.broker_process import SimBroker
 from tests.sim.broker_replicas import BELIEVED_GONE_US
 from tests.sim.broker_story import SESSION_US, Story, delete, error_of
 from tests.sim.fault_base import MS, S
+from tests.sim.fault_strangers import resign
 from tests.sim.test_broker_scenarios import INELIGIBLE_REPLICA
 
 RECOVERING = 1
@@ -162,6 +164,39 @@ def test_a_preferred_replica_leads_only_if_it_has_everything(story: Story, ids: 
     assert story.partition(topic_id).leader == first.id
 
 
+@pytest.mark.parametrize("what", ["comes back", "stops"])
+def test_what_a_hand_over_that_fails_cuts_off_is_done_by_who_leads_on(what: str) -> None:
+    """Appends are refused while a leader hands over. The successor does not catch up, and it leads on: the
+    broker that it was about is unfenced or stopping by then, and asks for nothing more.
+    """
+    story = Story(slice_records=3)
+    broker, other, _ = story.brokers
+    topic_id = story.place("t", *[(broker.id, other.id) if what == "stops" else (broker.id,)] * 300)
+    if what == "comes back":
+        broker.crash()
+        story.until(lambda: story.cluster.fencings[broker.id] > 0)
+
+    def led_by(*ids: NodeId) -> int:
+        return sum(story.partition(topic_id, number).leader in ids for number in range(300))
+
+    leader, before = story.leader, list(story.world.leaders)
+    successor = next(node_id for node_id in story.world.node_ids if node_id != leader.id)
+    story.world.network.clog(leader.id, successor, 700 * MS)
+    wanted = broker if what == "comes back" else other
+    broker.start() if what == "comes back" else broker.stop()
+    story.until(lambda: led_by(wanted.id) > 0)
+    resign(story.world, leader, successor, timeout_ms=500)
+    story.run(300 * MS)
+    done = led_by(wanted.id)
+    story.run(100 * MS)
+    assert 0 < done == led_by(wanted.id) < 300
+    story.until(lambda: led_by(wanted.id) == 300, 5 * S)
+    assert story.world.leaders == before
+    if what == "stops":
+        story.until(lambda: not broker.is_up, 5 * S)
+    story.world.close()
+
+
 # --- who is in sync -----------------------------------------------------------------------------------------
 
 
@@ -273,6 +308,26 @@ def test_a_directory_that_fails_is_left(story: Story, ids: tuple[NodeId, ...]) -
     lost = {key[0] for key, where in broker.disk.replicas.items() if where in broker.disk.failed}
     story.until(lambda: all(story.partition(one).leader != broker.id for one in lost))
     assert {one for one in topics if story.partition(one).leader == broker.id} == set(topics) - lost
+
+
+def test_a_directory_that_fails_is_not_given_back_by_who_looks_for_leaders() -> None:
+    """Its broker alone has what is in it, and somebody looks for leaders all the time: it is lost all the
+    same, and the broker is answered, and goes on with the rest.
+    """
+    story = Story(slice_records=3, unclean_ms=10)
+    broker = story.brokers[0]
+    topic_id = story.place("t", *[(broker.id,)] * 60)
+    story.run(3 * S)
+    assert broker.fail_directory()
+    lost = {key for key, where in broker.disk.replicas.items() if where in broker.disk.failed}
+    before = sum(story.partition(*key).leader_epoch for key in lost)
+    registered = lambda: story.leader.parts.controller.image[BROKERS].get(broker.id)  # noqa: E731
+    story.until(lambda: len(registered().log_dirs) == 1, 5 * S)
+    story.run(1 * S)
+    led = {number for number in range(60) if story.partition(topic_id, number).leader == broker.id}
+    assert led == set(range(60)) - {number for _, number in lost}
+    assert 20 < len(lost) == sum(story.partition(*key).leader_epoch for key in lost) - before
+    story.world.close()
 
 
 # --- where replicas are -------------------------------------------------------------------------------------

@@ -274,8 +274,14 @@ def _lost_directories(
         return ()
     record = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, log_dirs=left)
     told = {**_who(broker), "directories": [uuid_text(directory) for directory in lost]}
-    changes = directories_lost(broker.broker_id, lost)
-    return (Stage("directory_lost", told, changes=changes, last=lambda _context, _offset: (record,)),)
+    stage = Stage(
+        "directory_lost",
+        told,
+        changes=directories_lost(broker.broker_id, lost),
+        last=lambda _context, _offset: (record,),
+        lost_directories=frozenset(lost),
+    )
+    return (stage,)
 
 
 def _cordoned_directories(

@@ -221,6 +221,7 @@ class RegistrationPlan(Plan):
         # record tells the second one's plan.
         self._complaint = complaint_about(context, self._request)
         if self._complaint is not None:
+            self.is_given_up = True
             return (), True
         changes, is_done = self._changes.next(context, SLICE_RECORDS - 1)
         if not is_done:

@@ -21,7 +21,7 @@ from kraftd.controller.plans import SLICE_RECORDS, LeftOut, LogLine, Plan
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import PartitionChangeRecord
-from kraftd.types import NodeId, Offset
+from kraftd.types import NodeId, Offset, Uuid
 
 _Last: TypeAlias = Callable[[Context, Offset], Sequence[AnyRecord]]
 """The records that end a stage, given the offset of the first of them."""
@@ -45,6 +45,8 @@ class Stage(msgspec.Struct):
     """The records after them, in the same slice as the last change."""
     is_leaving: bool = False
     """Whether the broker leads nothing after it."""
+    lost_directories: frozenset[Uuid] = frozenset()
+    """The log directories that the broker has no more after it."""
     is_told_anyway: bool = True
     """Whether a line tells of it though it changed no partition."""
 
@@ -81,6 +83,7 @@ class StagedPlan(Plan):
         """
         self.about = about
         self.is_leaving = any(stage.is_leaving for stage in stages)
+        self.lost_directories = frozenset().union(*(stage.lost_directories for stage in stages))
         self._stages = tuple(stages)
         self._at = 0
         self._firsts: Sequence[Sequence[AnyRecord]] = ()

@@ -73,7 +73,8 @@ class AssignReplicasToDirsPlan(RequestPlan[Uuid, ErrorCode]):
     def decision(self, context: Context) -> Decide[Uuid, ErrorCode]:
         """Where a replica is, and then, if that is not online, that it is out of sync."""
         me, topics = self._request.broker_id, context.image[TOPICS]
-        broker = context.image[BROKERS].get(me)
+        known = context.image[BROKERS].get(me)
+        broker = None if known is None else context.leaving.rest_of(known)
         rules, rules_without_me = PartitionRules(context), PartitionRules(context, without=(me,))
 
         def decide(asked: Asked[Uuid]) -> Outcome[ErrorCode]:

@@ -10,7 +10,8 @@ whoever makes it says who is not to be accepted (`without`), and who is although
 Nor may one lead, or enter an ISR, that a plan is taking out of all it leads (`Context.leaving`). Say broker 1
 is being fenced in slices, because this controller stood still and has not heard of it, and follows broker 2
 all the time. The image calls it active until the last slice: broker 2 would bring it back as fast as the
-slices take it out, and neither would end. Kafka fences in one step, and refuses from then on.
+slices take it out, and neither would end. Kafka fences in one step, and refuses from then on. In the
+same way a directory that a broker is losing counts as gone.
 
 Follows: Kafka's LeaderAcceptor, and the configs that ReplicationControlManager looks up.
 Differs: who is unfenced while it is shutting down leads nothing; in Kafka it is elected once more.
@@ -21,7 +22,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from kraftd.controller.configs.effective import BrokerConfigs, number
-from kraftd.controller.context import Context, ReadContext
+from kraftd.controller.context import Context, Leaving, ReadContext
 from kraftd.controller.decided_elections import DecidedElection
 from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.partition_change_builder import Rules, Target, decided_change
@@ -69,9 +70,10 @@ class PartitionRules:
         """`fate` is what becomes of those in `without`."""
         self._image = context.image
         self._configs = BrokerConfigs(context.image, context.settings)
-        self._without = context.leaving.union(without)
+        self._leaving = context.leaving
+        self._without = context.leaving.brokers.union(without)
         self._also = also
-        self._fates = dict.fromkeys(context.leaving, Fate.LOST) | dict.fromkeys(without, fate)
+        self._fates = dict.fromkeys(context.leaving.brokers, Fate.LOST) | dict.fromkeys(without, fate)
         self._elections = context.elections if isinstance(context, Context) else []
         self._topics: dict[Uuid, TopicRules] = {}
         self._brokers: dict[NodeId, RegisterBrokerRecord | None] = {}
@@ -107,7 +109,7 @@ class PartitionRules:
 
     def default_directory(self, broker_id: NodeId) -> Uuid:
         """Where a broker puts a new replica: in its only directory, or it tells later."""
-        return default_directory(self._image, broker_id)
+        return default_directory(self._image, broker_id, self._leaving)
 
     def accepts(self, partition: PartitionRecord, broker_id: NodeId) -> bool:
         """Whether a broker can lead a partition now."""
@@ -141,9 +143,8 @@ class PartitionRules:
         broker = self._image[BROKERS].get(broker_id)
         if broker is None or broker_id in self._without:
             return None
-        if broker_id in self._also and not broker.in_controlled_shutdown:
-            return broker
-        return broker if is_active(broker) else None
+        is_unfenced = broker_id in self._also and not broker.in_controlled_shutdown
+        return self._leaving.rest_of(broker) if is_unfenced or is_active(broker) else None
 
     def _topic_rules(self, topic_id: Uuid) -> TopicRules:
         topics = self._image[TOPICS]
@@ -170,18 +171,19 @@ def active_brokers(context: Context) -> dict[NodeId, int]:
     return {
         broker.broker_id: broker.broker_epoch
         for broker in context.image[BROKERS].values()
-        if is_active(broker) and broker.broker_id not in context.leaving
+        if is_active(broker) and broker.broker_id not in context.leaving.brokers
     }
 
 
-def default_directory(image: MetadataImage, broker_id: NodeId) -> Uuid:
+def default_directory(image: MetadataImage, broker_id: NodeId, leaving: Leaving) -> Uuid:
     """Where a broker puts a new replica: in its only directory, or it tells later."""
     broker = image[BROKERS].get(broker_id)
     if broker is None:
         return UNASSIGNED
-    if not broker.log_dirs:
+    directories = leaving.rest_of(broker).log_dirs
+    if not directories:
         return MIGRATING
-    return broker.log_dirs[0] if len(broker.log_dirs) == 1 else UNASSIGNED
+    return directories[0] if len(directories) == 1 else UNASSIGNED
 
 
 def has_elr(image: MetadataImage) -> bool:

@@ -74,7 +74,9 @@ class NewPartitions:
             return partitions.MIGRATING
         directory = self._directories.get(broker_id)
         if directory is None:
-            directory = self._directories[broker_id] = default_directory(self._image, broker_id)
+            directory = self._directories[broker_id] = default_directory(
+                self._image, broker_id, self._leaving
+            )
         return directory
 
 

@@ -12,11 +12,12 @@ shutting down, or all of whose directories are cordoned, gets nothing.
 Follows: Kafka's StripedReplicaPlacer; with the same random numbers it places the same.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
+from kraftd.controller.context import Leaving
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.topics.java_random import JavaRandom
 from kraftd.errors import ErrorCode
@@ -45,11 +46,11 @@ class UsableBroker(msgspec.Struct, frozen=True):
     is_fenced: bool
 
 
-def usable_brokers(image: MetadataImage, leaving: Collection[NodeId] = ()) -> list[UsableBroker]:
-    """The brokers that can take replicas, by id. Who is leaving (`Context.leaving`) counts as fenced."""
+def usable_brokers(image: MetadataImage, leaving: Leaving) -> list[UsableBroker]:
+    """The brokers that can take replicas, by id. Who is leaving counts as fenced, its directories as gone."""
     return [
-        UsableBroker(broker.broker_id, broker.rack, broker.fenced or broker.broker_id in leaving)
-        for broker in image[BROKERS].values()
+        UsableBroker(broker.broker_id, broker.rack, broker.fenced or broker.broker_id in leaving.brokers)
+        for broker in map(leaving.rest_of, image[BROKERS].values())
         if not _is_shutting_down(broker) and _has_uncordoned_directory(broker)
     ]
 

@@ -6,6 +6,9 @@ _REGISTRATION = ("tests/unit/controller/test_registration.py",)
 _HEARTBEATS = ("tests/unit/controller/test_heartbeats.py",)
 _SILENT = ("tests/unit/controller/test_silent_brokers.py",)
 _ELECTIONS = ("tests/unit/controller/test_timed_elections.py",)
+_CUT_OFF = ("tests/unit/controller/test_cut_off_plans.py",)
+_LOST = ("tests/unit/controller/test_lost_directories.py",)
+_PLACEMENT = ("tests/unit/controller/test_placement.py",)
 _QUEUE = ("tests/unit/controller/test_event_queue.py",)
 _FAILURES = ("tests/unit/runtime/test_request_failures.py",)
 _PLANTED = ("tests/unit/controller/test_planted_failures.py",)
@@ -80,10 +83,46 @@ BROKERS = (
         "tests",
         (
             "kraftd.controller.partitions.partition_rules:PartitionRules.__init__",
-            "self._without = context.leaving.union(without)",
+            "self._without = context.leaving.brokers.union(without)",
             "self._without = without",
         ),
         where=_ELECTIONS,
+    ),
+    mutant(
+        "elected-in-a-directory-that-is-being-lost",
+        "slices",
+        "An election gives back what the slices of a lost directory have just taken, and neither ends.",
+        "tests",
+        (
+            "kraftd.controller.brokers.heartbeats:_lost_directories",
+            "lost_directories=frozenset(lost),",
+            "lost_directories=frozenset(),",
+        ),
+        where=_LOST,
+    ),
+    mutant(
+        "in-sync-in-a-directory-that-is-being-lost",
+        "slices",
+        "A replica is assigned to a directory that its broker is losing, and stays in sync.",
+        "tests",
+        (
+            "kraftd.controller.partitions.directory_assignment:AssignReplicasToDirsPlan.decision",
+            "context.leaving.rest_of(known)",
+            "known",
+        ),
+        where=_LOST,
+    ),
+    mutant(
+        "placed-in-a-directory-that-is-being-lost",
+        "KIP-1066",
+        "A broker gets a new replica though all its directories but the one that it is losing are cordoned.",
+        "tests",
+        (
+            "kraftd.controller.topics.placement:usable_brokers",
+            "map(leaving.rest_of, image[BROKERS].values())",
+            "image[BROKERS].values()",
+        ),
+        where=_PLACEMENT,
     ),
     mutant(
         "in-sync-while-fenced",
@@ -92,7 +131,7 @@ BROKERS = (
         "tests",
         (
             "kraftd.controller.partitions.partition_rules:active_brokers",
-            "if is_active(broker) and broker.broker_id not in context.leaving",
+            "if is_active(broker) and broker.broker_id not in context.leaving.brokers",
             "if is_active(broker)",
         ),
         where=_SILENT,
@@ -231,7 +270,63 @@ BROKERS = (
         ),
         where=_HEARTBEATS,
     ),
+    mutant(
+        "stop-before-others-know",
+        "KAFKA-14292",
+        "A broker that stops waits for records that the log refused, and not for those that took their place.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController.withdraw",
+            "self._sessions.withdrawn(self.next_offset)",
+            "pass",
+        ),
+        where=_CUT_OFF,
+    ),
     # --- plans ---
+    mutant(
+        "cut-off-and-forgotten",
+        "slices",
+        "The log refuses a slice, and nobody goes on with what the ones before have begun.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController.finished_slice",
+            "self._cut_off(run, run.slices - 1, text, self._polled_ms)",
+            "pass",
+        ),
+        where=_CUT_OFF,
+    ),
+    mutant(
+        "raised-halfway-and-forgotten",
+        "D-35",
+        "A slice raises, and nobody goes on with what the ones before have begun.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController.next_slice",
+            'self._cut_off(run, run.slices, f"{type(error).__name__}: {error}", now.mono_ms)',
+            "pass",
+        ),
+        where=_CUT_OFF,
+    ),
+    mutant(
+        "refused-halfway-and-forgotten",
+        "slices",
+        "A second start of a broker is refused when a part was taken from the first one, which is not given back.",
+        "tests",
+        (
+            "kraftd.controller.brokers.registration:RegistrationPlan.advance",
+            "self.is_given_up = True",
+            "self.is_given_up = False",
+        ),
+        where=_CUT_OFF,
+    ),
+    mutant(
+        "finished-several-times-at-once",
+        "slices",
+        "What is repeated and takes longer than until it is repeated again is begun anew every second.",
+        "tests",
+        ("kraftd.controller.timers:Timers._repeat", " or _is_begun(task, plans):", ":"),
+        where=_CUT_OFF,
+    ),
     mutant(
         "decision-that-raises",
         "KAFKA-14204",

@@ -58,6 +58,24 @@ PARTITION_LOGS = (
         ),
     ),
     _told(
+        "led-where-it-is-being-lost",
+        "slices",
+        "A search for leaders elects a broker in a directory that it is losing, as often as it is taken away.",
+        "a_directory_that_fails_is_not_given_back_by_who_looks_for_leaders",
+        (
+            "partitions.partition_rules:PartitionRules._acceptable",
+            "return self._leaving.rest_of(broker) if",
+            "return broker if",
+        ),
+    ),
+    _told(
+        "stops-halfway",
+        "slices",
+        "A hand-over that fails cuts off a controlled shutdown, and the broker is never told to stop.",
+        "what_a_hand_over_that_fails_cuts_off_is_done_by_who_leads_on",
+        ("timers:finish", "task.about in (None, broker_id)", "task.about is None"),
+    ),
+    _told(
         "lossy-and-nobody-says-so",
         "KIP-704",
         "An unclean election is recorded as if nothing could be lost.",
@@ -193,7 +211,11 @@ PARTITION_LOGS = (
         "KIP-858",
         "The log says that a directory is lost, and its partitions are led from it.",
         "a_directory_that_fails_is_left",
-        ("brokers.heartbeats:_lost_directories", "changes=changes, last=", "last="),
+        (
+            "brokers.heartbeats:_lost_directories",
+            "changes=directories_lost(broker.broker_id, lost),",
+            "changes=None,",
+        ),
     ),
     # --- where replicas are ---
     _told(

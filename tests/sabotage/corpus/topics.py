@@ -30,8 +30,8 @@ TOPICS = (
         "test_creating_topics.py::test_a_replica_is_in_the_only_directory_of_its_broker_or_in_one_that_it_tells_later",
         (
             "partitions.partition_rules:default_directory",
-            "if len(broker.log_dirs) == 1 else",
-            "if len(broker.log_dirs) >= 1 else",
+            "if len(directories) == 1 else",
+            "if len(directories) >= 1 else",
         ),
     ),
     of_topics(

@@ -97,11 +97,15 @@ class BrokerWorld:
         self.controller.apply(CommittedBatch(base, base + len(values), epoch, 0, values))
 
     def lead(self, epoch):
+        self.elected(epoch)
+        self.settle()
+
+    def elected(self, epoch):
+        """Lead from now on; nothing is done yet."""
         self.epoch = epoch
         base = self.controller.applied_offset
         self.controller.apply(CommittedBatch(base, base + 1, epoch, 0, ()))
         self.controller.leader_changed(epoch, ME, is_self=True)
-        self.settle()
 
     def commit(self):
         """Commit what waits; tell the controller."""
@@ -167,6 +171,12 @@ class BrokerWorld:
             self.waiting.append((item, caller))
         return item
 
+    def poll(self):
+        """What is due by itself; it is not committed."""
+        write = self.controller.poll(self.now)
+        if write is not None:
+            self.waiting.append((write, None))
+
     def settle(self):
         """Do and commit everything that is due."""
         for _ in range(1_000):
@@ -174,9 +184,7 @@ class BrokerWorld:
             if self.controller.has_next_slice:
                 self.slice()
             elif self.controller.wake_at_ms <= self.now_ms:
-                write = self.controller.poll(self.now)
-                if write is not None:
-                    self.waiting.append((write, None))
+                self.poll()
             elif not self.waiting:
                 break
         else:

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from kraftd.controller.activation import registration_of
+from kraftd.controller.context import Leaving
 from kraftd.controller.partitions import electing
 from kraftd.controller.partitions.electing import ELECT_LEADERS, elect_leaders
 from kraftd.controller.plans import SLICE_RECORDS
@@ -92,7 +93,7 @@ def test_a_preferred_replica_that_cannot_lead_is_not_available(cluster, why):
         cluster.change(1, fenced=FENCE)
     if why == "shutting down":
         cluster.change(1, in_controlled_shutdown=STOP)
-    leaving = frozenset({1}) if why == "about to be fenced" else frozenset()
+    leaving = Leaving(frozenset({1})) if why == "about to be fenced" else Leaving()
     outcome = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     assert ask(cluster, PREFERRED, ("a", 0), leaving=leaving) == ([], [("a", {0: outcome})])
 

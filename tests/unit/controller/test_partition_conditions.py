@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from kraftd.controller.context import ControllerSettings, ReadContext
+from kraftd.controller.context import ControllerSettings, Leaving, ReadContext
 from kraftd.controller.partitions import conditions
 from kraftd.controller.partitions.conditions import list_partitions
 from kraftd.controller.partitions.explaining import explain_partition
@@ -33,12 +33,15 @@ def partition(index=0, *, topic_id=T, replicas=(1, 2, 3), isr=(1, 2, 3), leader=
     return PartitionRecord(index, topic_id, replicas, isr, leader=leader, directories=directories, **fields)
 
 
-def context_of(*records, brokers=THREE, leaving=frozenset(), **settings):
+NOTHING = Leaving()
+
+
+def context_of(*records, brokers=THREE, leaving=NOTHING, **settings):
     image = cluster(*brokers, TopicRecord("t", T), *records)
     return reading(image, leaving, **settings)
 
 
-def reading(image, leaving=frozenset(), **settings):
+def reading(image, leaving=NOTHING, **settings):
     settings = ControllerSettings(**({"min_insync_replicas": 2} | settings))
     return ReadContext(image, 7, BrokerSessions(9_000), Now(0, 0), settings, leaving)
 
@@ -140,7 +143,7 @@ def test_a_broker_is_needed_where_its_shutdown_takes_the_leader_or_acks_all(reco
 
 def test_who_is_being_taken_out_of_all_it_leads_does_not_take_over():
     """Broker 2 is being fenced, though the image calls it active until the last slice."""
-    context = context_of(min_isr(1), partition(isr=(1, 2)), leaving=frozenset({2}))
+    context = context_of(min_isr(1), partition(isr=(1, 2)), leaving=Leaving(frozenset({2})))
     [(_, found)] = listed(context, PartitionCondition.NEEDS_BROKER, 1)[1]
     assert found.is_left_alone
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kraftd.controller.context import Leaving
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.topics.java_random import JavaRandom
 from kraftd.controller.topics.placement import StripedReplicaPlacer, UsableBroker, usable_brokers
@@ -113,5 +114,16 @@ def test_who_is_shutting_down_or_has_nowhere_to_put_a_replica_gets_none():
         broker(6, log_dirs=()),
         broker(7, fenced=True, rack="r"),
     )
-    assert [each.id for each in usable_brokers(image)] == [2, 4, 5, 6, 7]
-    assert usable_brokers(image)[-1] == UsableBroker(7, "r", is_fenced=True)
+    assert [each.id for each in usable_brokers(image, Leaving())] == [2, 4, 5, 6, 7]
+    assert usable_brokers(image, Leaving())[-1] == UsableBroker(7, "r", is_fenced=True)
+
+
+def test_a_directory_that_its_broker_is_losing_takes_no_replica():
+    two = (directory(1), directory(2))
+    image = cluster(
+        broker(3, log_dirs=two, cordoned_log_dirs=two[:1]),
+        broker(4, log_dirs=two, cordoned_log_dirs=two[:1]),
+        broker(5, log_dirs=two, cordoned_log_dirs=()),
+    )
+    losing = {4: frozenset(two[1:]), 5: frozenset(two[1:])}
+    assert [each.id for each in usable_brokers(image, Leaving(directories=losing))] == [3, 5]

@@ -1,0 +1,177 @@
+"""A broker loses a directory slice by slice, and nobody gives it back there meanwhile."""
+
+import pytest
+
+from kraftd.controller import timers
+from kraftd.controller.brokers import staged_plan
+from kraftd.errors import ErrorCode
+from kraftd.metadata.parts.topics import TOPICS
+from kraftd.protocol.messages import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsRequestReassignablePartition,
+    AlterPartitionReassignmentsRequestReassignableTopic,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+    BrokerHeartbeatRequest,
+    CreateTopicsRequest,
+    CreateTopicsRequestCreatableReplicaAssignment,
+    CreateTopicsRequestCreatableTopic,
+    ElectLeadersRequest,
+)
+from kraftd.records.messages import PartitionChangeRecord
+from tests.unit.controller.broker_world import SESSION_MS, BrokerWorld, directory
+
+PARTITIONS = 40
+SLICE_RECORDS = 6
+LOST, KEPT = directory(4), directory(4, 1)
+UNCLEAN = 1
+INTERVAL_MS = 300_000
+"""Between two looks for partitions that somebody could lead by now."""
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch):
+    monkeypatch.setattr(staged_plan, "SLICE_RECORDS", SLICE_RECORDS)
+
+
+@pytest.fixture
+def world():
+    """Broker 4 has two directories, and alone has what is in the first; broker 5 is fenced, 6 is there."""
+    made = BrokerWorld()
+    made.register(4, log_dirs=(LOST, KEPT))
+    made.beat(4)
+    made.up(5, 6)
+    made.beat(5, want_fence=True)
+    made.topic(9, *[(4,)] * PARTITIONS)
+    return made
+
+
+def heartbeat(world, broker_id, **fields):
+    epoch, offset = world.broker(broker_id).broker_epoch, world.controller.applied_offset - 1
+    return world.send(BrokerHeartbeatRequest(broker_id, epoch, offset, **fields), version=2)
+
+
+def loses_one(world):
+    """Broker 4 tells of it, and a few slices of what that means are committed. Who waits for the response."""
+    caller = heartbeat(world, 4, offline_log_dirs=(LOST,))
+    world.commit()
+    for _ in range(3):
+        world.slice()
+        world.commit()
+    assert world.broker(4).log_dirs == (LOST, KEPT)
+    return caller
+
+
+def another_is_unfenced(world):
+    heartbeat(world, 5)
+
+
+def the_interval_is_over(world):
+    world.now_ms += INTERVAL_MS
+    heartbeat(world, 4)
+    heartbeat(world, 6)
+    begins(world, timers.ELECT_UNCLEAN)
+
+
+def somebody_asks_for_leaders(world):
+    world.send(ElectLeadersRequest(UNCLEAN, topic_partitions=None), version=2)
+
+
+def another_leads(world):
+    """It finishes what it finds, and only then hears again what broker 4 has lost."""
+    world.controller.leader_changed(world.epoch, -1, is_self=False)
+    world.elected(world.epoch + 1)
+    begins(world, timers.FINISH)
+    heartbeat(world, 4, offline_log_dirs=(LOST,))
+
+
+def begins(world, kind):
+    """What is due comes to this task, whose first slice is committed."""
+    while all(run.kind != kind for run in world.controller.running_plans):
+        world.poll()
+        world.commit()
+
+
+@pytest.mark.covers("D-35")
+@pytest.mark.parametrize(
+    ("happens", "in_vain"),
+    [
+        (another_is_unfenced, 0),
+        (the_interval_is_over, 0),
+        (somebody_asks_for_leaders, 0),
+        (another_leads, SLICE_RECORDS - 1),
+    ],
+)
+def test_who_looks_for_leaders_finds_none_in_a_directory_that_is_being_lost(world, happens, in_vain):
+    """What a slice took away such a search gave back, as the directory was listed still: neither ended."""
+    loses_one(world)
+    happens(world)
+    world.settle()
+    assert world.broker(4).log_dirs == (KEPT,)
+    assert len(world.image[TOPICS].partitions_without_leader()) == PARTITIONS
+    assert len(world.records(PartitionChangeRecord)) == PARTITIONS + 2 * in_vain
+    assert not list(world.controller.running_plans)
+
+
+def test_the_heartbeat_is_answered_and_the_broker_can_be_fenced(world):
+    caller = loses_one(world)
+    another_is_unfenced(world)
+    world.settle()
+    assert world.answers[caller].error_code == ErrorCode.NONE
+    assert not world.answers[caller].is_fenced
+    assert world.beat(4, want_fence=True).is_fenced
+
+
+def test_what_is_in_its_other_directory_it_leads_all_the_while(world):
+    loses_one(world)
+    topic = world.topic(7, (4, 6), directories={4: KEPT})
+    world.append(PartitionChangeRecord(0, topic, leader=6))
+    asked = world.send(ElectLeadersRequest(0, topic_partitions=None), version=2)
+    world.settle()
+    assert world.answers[asked].error_code == ErrorCode.NONE
+    assert world.partition(topic).leader == 4
+
+
+def test_a_directory_that_comes_back_with_a_new_start_can_be_led_in_again(world):
+    """The new start waits for the end of the loss, and then has the directory."""
+    loses_one(world)
+    world.now_ms += SESSION_MS + 1
+    start = world.register(4, 2, log_dirs=(LOST, KEPT), previous_broker_epoch=world.broker(4).broker_epoch)
+    assert start.error_code == ErrorCode.NONE
+    world.beat(4)
+    assert world.broker(4).log_dirs == (LOST, KEPT)
+    assert not len(world.image[TOPICS].partitions_without_leader())
+
+
+def test_who_is_moved_into_it_meanwhile_is_out_of_sync(world):
+    """The broker had chosen the directory before that failed."""
+    caller = loses_one(world)
+    topic = world.topic(7, (6, 4), directories={4: KEPT})
+    where = AssignReplicasToDirsRequestDirectoryData(
+        LOST,
+        (AssignReplicasToDirsRequestTopicData(topic, (AssignReplicasToDirsRequestPartitionData(0),)),),
+    )
+    world.send(AssignReplicasToDirsRequest(4, world.broker(4).broker_epoch, (where,)), version=0)
+    world.commit()
+    assert caller not in world.answers
+    assert (world.partition(topic).directories[1], world.partition(topic).isr) == (LOST, (6,))
+
+
+def test_a_new_replica_is_in_the_directory_that_is_left(world):
+    """New or moved there: of one that is left it need not tell."""
+    caller = loses_one(world)
+    by_hand = (CreateTopicsRequestCreatableReplicaAssignment(0, (4, 6)),)
+    request = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("new", -1, -1, assignments=by_hand),))
+    created = world.send(request, version=7)
+    topic = world.topic(7, (6,))
+    moved = AlterPartitionReassignmentsRequestReassignableTopic(
+        "t7", (AlterPartitionReassignmentsRequestReassignablePartition(0, (6, 4)),)
+    )
+    world.send(AlterPartitionReassignmentsRequest(topics=(moved,)), version=1)
+    world.commit()
+    assert caller not in world.answers
+    new = world.partition(world.answers[created].topics[0].topic_id)
+    assert (new.leader, new.directories) == (4, (KEPT, directory(6)))
+    assert world.partition(topic).directories == (directory(6), KEPT)
