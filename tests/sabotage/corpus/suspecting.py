@@ -162,4 +162,19 @@ SUSPECTING = (
         ),
         where=(_TESTS,),
     ),
+    mutant(
+        "parked-until-the-observers-wait-ends",
+        "D-40",
+        "The end of the first observer's wait takes the place of that of a follower's, which is sooner.",
+        "tests",
+        (
+            "kraftd.raft.purgatory:FetchPurgatory.take_expired",
+            "left = chain(self._followers.values(), self._observers.values())",
+            "left = self._observers.values() or self._followers.values()",
+        ),
+        where=(
+            "tests/unit/raft/test_pieces.py",
+            "tests/stories/test_replication.py",
+        ),
+    ),
 )
