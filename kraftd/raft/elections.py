@@ -16,8 +16,8 @@ it was asked in.
 
 Follows: VOTE-*, D-06 to D-08, D-40, KIP-996.
 Differs: a candidate that is no voter gets no vote and raises no epoch (VOTE-23, D-37). Once the fetch timeout
-is over, a leader is followed again only if it answered; a voter of Kafka's follows it in any case, and one that
-knows none fetches from any voter until it finds it.
+is over, a leader is followed again only if it answered; a voter of Kafka's follows it in any case, and one
+that knows none fetches from any voter until it finds it.
 """
 
 from msgspec.structs import replace

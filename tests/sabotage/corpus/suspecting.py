@@ -177,4 +177,16 @@ SUSPECTING = (
             "tests/stories/test_replication.py",
         ),
     ),
+    mutant(
+        "its-own-stall-is-the-leaders-gap",
+        "D-40",
+        "What waited in the socket while a follower stood still is a gap of its leader: S grows by it.",
+        "tests",
+        (
+            "kraftd.raft.node:RaftNode._forgive_own_stall",
+            "sender == self._raft.leader_id",
+            "sender == self._raft.me.id",
+        ),
+        where=(_TESTS,),
+    ),
 )
