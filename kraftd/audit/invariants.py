@@ -43,6 +43,7 @@ from kraftd.audit.liveness import (
     LeadersAreFollowed,
     OnlyLeadersParkRequests,
     PreVotesAreOfOneRound,
+    VotersAreAnsweredInTime,
 )
 from kraftd.audit.peer_confirmation import UnconfirmedPeersChangeNothing
 from kraftd.audit.snapshots import InstallsOnlyForward, LeadersLoadNoSnapshot, NothingNeededIsCleaned
@@ -71,6 +72,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     OneOutcomeACall,
     EveryCallHasAnOutcome,
     OnlyLeadersParkRequests,
+    VotersAreAnsweredInTime,
     NoBusyLoop,
     LeadersAreElected,
     LeadersGrantNoPreVotes,

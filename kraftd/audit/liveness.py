@@ -1,12 +1,12 @@
 """What nodes must do in time: leaders that are not followed resign, and each request is answered.
 
 The other invariants check what nodes hold and send. These also check what reached a node, and when by its own
-clock: a leader without a majority resigns, a candidate counts the responses of one round only, and each
-caller gets its outcome in time.
+clock: a leader without a majority resigns, a candidate counts the responses of one round only, a voter's
+fetch is not parked for too long, and each caller gets its outcome in time.
 
 A node may be late, since a process can stand still: what is due at a poll is required at the next one.
 
-Follows: CQ-02 to CQ-05, DQ-04, KIP-996; D-07, D-11, D-13; KAFKA-15489, KAFKA-15911.
+Follows: CQ-02 to CQ-05, DQ-04, FREQ-07, KIP-996; D-07, D-11, D-13, D-40; KAFKA-15489, KAFKA-15911.
 """
 
 from collections import defaultdict
@@ -14,7 +14,16 @@ from collections.abc import Mapping
 
 from kraftd.audit.invariant import Invariant, NodeView, is_majority
 from kraftd.protocol import messages as m
-from kraftd.raft.effects import AppendDone, Effect, ReadDone, Reply, ResignDone, Send, StateChanged
+from kraftd.raft.effects import (
+    AppendDone,
+    ColdRead,
+    Effect,
+    ReadDone,
+    Reply,
+    ResignDone,
+    Send,
+    StateChanged,
+)
 from kraftd.raft.epoch_states import Follower, Leader, Prospective
 from kraftd.raft.events import (
     AppendRequested,
@@ -283,6 +292,72 @@ class OnlyLeadersParkRequests(Invariant):
             if left:
                 self.fail(f"{node.node_id} is {node.state}, and has not answered {len(left)} requests")
         waiting.clear()
+
+
+class VotersAreAnsweredInTime(Invariant):
+    """A leader answers a voter's fetch once it has waited for as long as it asked to: by that a follower
+    hears that its leader is alive (D-40). One that waits for the disk may wait longer.
+
+    What has waited long enough while the process stood still is answered at its first poll: so a poll that
+    leaves a fetch waiting must plan the next one for the end of its wait.
+    """
+
+    watches = (Reply, ColdRead)
+    carrying = (m.FetchResponse,)
+    listens = (RequestReceived,)
+
+    def __init__(self) -> None:
+        self._parked: defaultdict[NodeId, dict[Handle, _ParkedFetch]] = defaultdict(dict)
+
+    def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
+        """Record a fetch of another voter under its id."""
+        request = event.request if isinstance(event, RequestReceived) else None
+        if not isinstance(event, RequestReceived) or not isinstance(request, m.FetchRequest):
+            return
+        voter = request.replica_state.replica_id
+        if isinstance(node.state, Leader) and voter in node.voters and voter != node.node_id:
+            offset = request.topics[0].partitions[0].fetch_offset if request.topics else -1
+            ends_ms = now_ms + max(0, request.max_wait_ms)
+            self._parked[node.node_id][event.handle] = _ParkedFetch(voter, offset, ends_ms)
+
+    def on_effect(self, node: NodeView, effect: Effect, nodes: Mapping[NodeId, NodeView]) -> None:
+        """Forget what is answered, and whose records are read from the disk."""
+        del nodes
+        parked = self._parked.get(node.node_id)
+        if parked and isinstance(effect, Reply):
+            parked.pop(effect.handle, None)
+        elif parked and isinstance(effect, ColdRead):
+            for handle in [handle for handle, fetch in parked.items() if fetch.offset == effect.offset]:
+                del parked[handle]
+
+    def on_polled(self, node: NodeView, now_ms: int, wake_at_ms: int) -> None:
+        """Check what the poll before has left waiting: its effects are carried out by now."""
+        parked = self._parked.get(node.node_id)
+        if not parked:
+            return
+        for fetch in parked.values():
+            if fetch.planned_ms > fetch.ends_ms:
+                self.fail(
+                    f"{node.node_id} lets a fetch of voter {fetch.voter} wait until {fetch.planned_ms}, but "
+                    f"it asked to wait until {fetch.ends_ms}, and now it is {now_ms}"
+                )
+            fetch.planned_ms = wake_at_ms
+
+    def on_node(self, node: NodeView) -> None:
+        """Forget the fetches of a process that ended, or leads no more: it has answered them
+        (`OnlyLeadersParkRequests`).
+        """
+        if not isinstance(node.state, Leader):
+            self._parked.pop(node.node_id, None)
+
+
+class _ParkedFetch:
+    """A voter's fetch that waits."""
+
+    def __init__(self, voter: NodeId, offset: Offset, ends_ms: int) -> None:
+        self.voter, self.offset, self.ends_ms = voter, offset, ends_ms
+        self.planned_ms = ends_ms
+        """When the last poll that has left it waiting wanted the next one."""
 
 
 _OUTCOMES: Mapping[type[Event], type[Effect]] = {

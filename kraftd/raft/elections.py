@@ -4,6 +4,7 @@ A pre-vote asks "would you vote for me?" and promises nothing: it writes no elec
 a majority of them lets a node open a new epoch, so that a node that was cut off does not depose a healthy
 leader when it returns (Q-15). A node refuses it while it is in touch with its leader; from the moment it lost
 the leader it does not, or two followers could tell each other for ever that the dead one leads (KAFKA-17642).
+Who is not elected follows its leader again if that one refused, too, and so is alive.
 
 A follower that has heard nothing of its leader for long enough to suspect it asks for pre-votes, too, and
 stays a follower meanwhile (`suspicion`, D-40): whatever it hears of the leader ends that, and only a majority
@@ -14,7 +15,9 @@ A vote is a promise, durable before it is answered. A response counts only for t
 it was asked in.
 
 Follows: VOTE-*, D-06 to D-08, D-40, KIP-996.
-Differs: a candidate that is no voter gets no vote and raises no epoch (VOTE-23, D-37).
+Differs: a candidate that is no voter gets no vote and raises no epoch (VOTE-23, D-37). Once the fetch timeout
+is over, a leader is followed again only if it answered; a voter of Kafka's follows it in any case, and one
+that knows none fetches from any voter until it finds it.
 """
 
 from msgspec.structs import replace
@@ -115,14 +118,23 @@ class Elections:
     def _end_pre_votes(
         self, state: Prospective, now: Now, why: str, *, campaign_at_ms: int = NEVER_MS
     ) -> None:
-        """Follow the former leader again while its fetch timeout lasts; else become unattached (D-08)."""
-        if state.leader_id != NO_NODE and state.fetch_deadline_ms > now.mono_ms:
+        """Follow the former leader again while its fetch timeout lasts, or if it answered; else become
+        unattached (D-08).
+        """
+        deadline_ms = state.fetch_deadline_ms if state.fetch_deadline_ms > now.mono_ms else 0
+        if not deadline_ms and state.leader_lives:
+            # The disk of node 3 stood still for 3 s, so it did not fetch. Leader 1 cannot connect to it: no
+            # heartbeat comes, but it refuses a pre-vote, as node 2 does. If node 3 waited for a heartbeat, it
+            # would lack all records for as long as that lasts. It waits no longer for a good response than it
+            # would have waited without a leader: the one that refuses may have resigned.
+            deadline_ms = now.mono_ms + self.raft.timing.election_ms(self.raft.random_source)
+        if state.leader_id != NO_NODE and deadline_ms:
             self.changes.become_follower(
                 state.epoch,
                 state.leader_id,
                 now,
                 why,
-                fetch_deadline_ms=state.fetch_deadline_ms,
+                fetch_deadline_ms=deadline_ms,
                 campaign_at_ms=campaign_at_ms,
             )
         else:
@@ -256,9 +268,26 @@ class Elections:
             raft.warn_suspicion_wrong(f"suspected leader {sent.to} answers a request for its vote")
         elif isinstance(raft.state, Follower) and sent.to == raft.leader_id and not granted:
             raft.hear_leader(now.mono_ms, is_response=False)
+        if not granted and self._is_leaders_word(sent, header):
+            raft.update_state(replace(raft.state, leader_lives=True))
         why = "" if granted else self._refusal(header)
         self._count(sent, granted=granted, why=why)
         self._act_on_result(now)
+
+    def _is_leaders_word(self, sent: Sent, header: CommonResponse) -> bool:
+        """Whether a response tells a prospective node that its leader leads on: it comes from that leader
+        itself, the node that is known under its id (D-37), and speaks of this epoch.
+        """
+        raft = self.raft
+        state, told = raft.state, header.leader_and_epoch
+        return (
+            isinstance(state, Prospective)
+            and self._ballot_of(sent) is not None
+            and header.error == ErrorCode.NONE
+            and (told.epoch, told.leader_id) == (state.epoch, sent.to)
+            and state.leader_id == sent.to
+            and raft.peers.is_trusted(raft.peers.outbound_identity(sent.to))
+        )
 
     def on_vote_failed(self, sent: Sent, reason: str, now: Now) -> None:
         """Stop waiting for a voter that could not be asked; it is asked again all the same (D-08)."""

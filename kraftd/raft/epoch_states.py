@@ -96,7 +96,8 @@ class Unattached(msgspec.Struct, frozen=True):
     deadline_ms: int
     leader_id: NodeId = NO_NODE
     """The leader of the epoch if it is known and not followed: it has no endpoint, it was this node before a
-    restart, or its fetch timeout is over and the pre-votes ended. No vote is given then (QS-04).
+    restart, or its fetch timeout is over and the pre-votes ended without a word of it. No vote is given then
+    (QS-04).
     """
     voted: ReplicaKey | None = None
 
@@ -121,6 +122,8 @@ class Prospective(msgspec.Struct, frozen=True):
     """The number of the round; only responses to it count."""
     ask_at_ms: int = 0
     """When the next round begins, after the ballot of the last one was lost; else 0."""
+    leader_lives: bool = False
+    """Whether the leader of this epoch refused a pre-vote itself: then it is followed again once they end."""
 
     @property
     def election(self) -> Election:

@@ -10,7 +10,7 @@ among all the nodes they know; at most one fetch of theirs is on its way (OBS-01
 
 Follows: FRSP-*, OBS-*, D-02, D-06, D-08, D-14.
 Differs: once the leader has ended its epoch no late response of it stops the successor's timer (EQE-07).
-Voters that wait for an election do not look for a leader: its heartbeat or the first pre-vote finds it.
+Voters that wait for an election do not look for a leader: its heartbeat or its answer to a pre-vote finds it.
 """
 
 from collections.abc import Sequence

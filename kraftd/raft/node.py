@@ -193,8 +193,11 @@ class RaftNode:
         raft = self._raft
         match event:
             case e.ResponseReceived():
+                self._forgive_own_stall(event.sender, now)
                 self._on_response(event, now)
             case e.RequestReceived():
+                if event.peer is not None:
+                    self._forgive_own_stall(event.peer.node_id, now)
                 self._requests.on_request(event, now)
             case e.ReadRequested():
                 self._leader.on_read(event)
@@ -320,6 +323,13 @@ class RaftNode:
             self._is_idle = False
         else:
             self._due_ms = min(self._due_ms, leader_state.next_response_ms())
+
+    def _forgive_own_stall(self, sender: NodeId, now: Now) -> None:
+        """Before the leader is heard: if this turn is late itself, the leader was not silent for so long."""
+        # Node 2 stood still for 700 ms. What leader 1 sent waited in the socket and is handled before the
+        # poll finds this turn late: as a gap of leader 1 it would make S two seconds for a minute (D-40).
+        if sender == self._raft.leader_id and now.mono_ms - self._due_ms > STALL_MS:
+            self._raft.suspicion.on_stalled(now.mono_ms)
 
     def _on_response(self, event: e.ResponseReceived, now: Now) -> None:
         """Handle a response: check that it is expected, its shape, its error and its epoch, in this order,

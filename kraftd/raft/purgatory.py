@@ -8,6 +8,7 @@ Follows: FREQ-07, D-10, D-24; Kafka's fetch purgatory.
 """
 
 from collections import deque
+from itertools import chain
 
 import msgspec
 
@@ -148,7 +149,6 @@ class FetchPurgatory:
         if now_ms < self.next_deadline_ms:
             return []
         late = []
-        self.next_deadline_ms = NEVER_MS
         for waiting in (self._followers, self._observers):
             ended = [fetch for fetch in waiting.values() if fetch.deadline_ms <= now_ms]
             if ended and waiting is self._followers:
@@ -156,9 +156,10 @@ class FetchPurgatory:
             for fetch in ended:
                 del waiting[fetch.key]
             late += ended
-            self.next_deadline_ms = min(
-                (f.deadline_ms for f in waiting.values()), default=self.next_deadline_ms
-            )
+        # Of both: follower 3 waits until 180 and an observer until 500. If its wait came after that of the
+        # observer, follower 3 would hear nothing of its leader for long enough to suspect it (D-40).
+        left = chain(self._followers.values(), self._observers.values())
+        self.next_deadline_ms = min((fetch.deadline_ms for fetch in left), default=NEVER_MS)
         return late
 
     def _of(self, fetch: PendingFetch) -> dict[tuple[NodeId, Handle], PendingFetch]:

@@ -14,7 +14,9 @@ response ends the wait for a leader, the second one tells the first gap. That th
 knowledge of its version: the fetch itself says how long it may be parked.
 
 A gap or a silence counts only while a fetch waits for its response: a follower that flushes, or downloads a
-snapshot, has not asked; and a process that stood still has not listened (D-01).
+snapshot, has not asked; and a process that stood still has not listened (D-01): what waited in the socket
+meanwhile tells no gap. That it stood still is known from a turn that came 200 ms late; who stood still for
+less, or had nothing to do, takes it for a gap.
 
 Entered by `follower` and `announcements` (what is asked and heard) and `elections` (what follows). Reads no
 clock.
@@ -114,7 +116,7 @@ class Suspicion:
         self._gap_ms = max(self._gap_ms, gap_ms)
 
     def on_stalled(self, now_ms: int) -> None:
-        """This process stood still: what the leader sent meanwhile may not have been read (D-01)."""
+        """This process stood still: what the leader sent meanwhile is read only now, or later (D-01)."""
         self._wait_anew(now_ms if self._since_ms != NEVER_MS else NEVER_MS, now_ms)
 
     def on_silent(self, now_ms: int, ask_at_ms: int) -> None:

@@ -233,7 +233,7 @@ class Cluster:
         ids = [*voters, *observers]
         self.nodes = {n: Node(n, self) for n in ids}
         self.views = {
-            n: NodeView(n, n in self.voter_set, True, Election(), node.marks, 0)  # type: ignore[arg-type]
+            n: NodeView(n, n in self.voter_set, True, Election(), node.marks, 0, voters=self.voter_set.ids)
             for n, node in self.nodes.items()
         }
         if start:

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from kraftd.raft.effects import StateChanged
+from kraftd.raft.effects import Send, StateChanged
 from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Unattached
+from kraftd.raft.events import RequestFailed
 from kraftd.raft.timing import Timing
 from kraftd.types import Election, Now, ReplicaKey
-from tests.stories.cluster import Cluster
+from tests.stories.cluster import Cluster, Node
 
 
 @pytest.mark.covers(
@@ -86,6 +87,39 @@ def test_a_leader_that_lives_is_followed_again_though_nobody_else_is_there() -> 
     assert cluster.leader == 1
     assert cluster.raft_node(1).epoch == 1
     assert cluster.take_trace().count('why="leader lost"') == 1
+
+
+@pytest.mark.covers("D-08")
+@pytest.mark.parametrize("one_way", [False, True], ids=["both ways", "the leader cannot connect"])
+def test_a_voter_whose_disk_stood_still_goes_on_with_its_leader(one_way: bool) -> None:
+    """It has fetched nothing for longer than the fetch timeout, and its leader leads on."""
+    cluster = Cluster()
+    assert cluster.elect() == 1
+    cluster.run(1_000)
+    send = cluster.send
+
+    def send_one_way(node: Node, effect: Send) -> None:
+        if one_way and (node.id, effect.to) == (1, 3):
+            failed = RequestFailed(3, effect.correlation_id, "no route")
+            cluster.at(1, lambda: cluster.feed(1, failed))
+        else:
+            send(node, effect)
+
+    cluster.send = send_one_way  # type: ignore[method-assign]
+    cluster.hold_flushes(3)
+    cluster.append(1)
+    cluster.run(1_000)
+    cluster.append(1)
+    cluster.run(2_500)
+    cluster.release_flushes(3)
+    follower, leader = cluster.raft_node(3), cluster.raft_node(1)
+    cluster.run_until(lambda: follower.log.end_offset == leader.log.end_offset, limit_ms=100)
+    cluster.run(10_000)
+    cluster.append(1)
+    cluster.run(100)
+    assert isinstance(follower.state, Follower)
+    assert follower.log.end_offset == follower.high_watermark == leader.log.end_offset
+    assert (cluster.leader, follower.epoch) == (1, 1)
 
 
 @pytest.mark.covers("D-08", "VOTE-28")

@@ -2,21 +2,30 @@
 
 import struct
 from collections.abc import Callable
+from itertools import pairwise
 
 import crc32c
 import pytest
 
 from kraftd.audit.invariants import Auditor, Violation
 from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Follower, Leader
-from kraftd.raft.events import AppendRequested, Applied, LogFlushed, RequestReceived, ResponseReceived
+from kraftd.raft.events import (
+    AppendRequested,
+    Applied,
+    Event,
+    LogFlushed,
+    RequestReceived,
+    ResponseReceived,
+)
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch
 from kraftd.records.batch import encode_batch, scan
 from kraftd.records.batch_header import HEADER_BYTES
 from kraftd.types import Election, OffsetAndEpoch, ReplicaKey
-from tests.stories.cluster import Cluster
+from tests.stories.cluster import Cluster, Node
 
 
 def with_logs(logs: dict[int, list[int]], *, epoch: int, **options: object) -> Cluster:
@@ -35,6 +44,33 @@ def with_good_checksum(batch: bytes) -> bytes:
     body = batch[21:]
     size, crc = struct.pack(">i", len(batch) - 12), struct.pack(">I", crc32c.crc32c(body))
     return batch[:8] + size + batch[12:17] + crc + body
+
+
+@pytest.mark.covers("D-40", "FREQ-07")
+def test_followers_that_fetch_at_other_times_are_answered_after_a_beat_though_an_observer_waits() -> None:
+    """The observer's fetch is parked for half a second, each follower's for 150 ms."""
+    cluster = Cluster(observers=(9,))
+    assert cluster.elect() == 1
+    answered: dict[int, list[int]] = {2: [], 3: []}
+    take_in = cluster.take_in
+
+    def watch(node: Node, event: Event) -> None:
+        if isinstance(event, ResponseReceived) and isinstance(event.response, m.FetchResponse):
+            answered.get(node.id, []).append(cluster.now_ms)
+        take_in(node, event)
+
+    cluster.take_in = watch  # type: ignore[method-assign]
+    for _ in range(4):
+        # The sync of node 3 takes 70 ms: its next fetch comes so much later than that of node 2.
+        cluster.hold_flushes(3)
+        cluster.append(1)
+        cluster.run(70)
+        cluster.release_flushes(3)
+        cluster.run(430)
+    for times in answered.values():
+        assert max(after - before for before, after in pairwise(times)) <= 150 + 2
+    for follower in (2, 3):
+        assert cluster.raft_node(follower)._raft.suspicion.span_ms == 3 * 152
 
 
 @pytest.mark.covers("HWM-02", "D-10")

@@ -286,6 +286,43 @@ ELECTIONS = (
         where=("tests/unit/raft/test_behaviours_elections.py", "tests/stories/test_elections.py"),
     ),
     mutant(
+        "deaf-to-the-leaders-refusal",
+        "D-08",
+        "A voter that lost its leader to its own disk waits for a heartbeat, although the leader answers it.",
+        "tests",
+        (
+            "kraftd.raft.elections:Elections._end_pre_votes",
+            "if not deadline_ms and state.leader_lives:",
+            "if False:",
+        ),
+        where=("tests/unit/raft/test_behaviours_elections.py", "tests/stories/test_elections.py"),
+    ),
+    mutant(
+        "follows-on-an-impostors-word",
+        "D-37",
+        "Who comes under the leader's id with another disk is believed that the leader lives.",
+        "tests",
+        (
+            "kraftd.raft.elections:Elections._is_leaders_word",
+            "raft.peers.is_trusted(raft.peers.outbound_identity(sent.to))",
+            "raft.peers.outbound_identity(sent.to) is not None",
+        ),
+        where=("tests/unit/raft/test_behaviours_elections.py",),
+    ),
+    mutant(
+        "follows-on-hearsay",
+        "D-08",
+        "That another voter still names the leader counts as the leader's own word.",
+        "tests",
+        (
+            "kraftd.raft.elections:Elections._is_leaders_word",
+            "(told.epoch, told.leader_id) == (state.epoch, sent.to)",
+            "(told.epoch, told.leader_id) == (state.epoch, state.leader_id)",
+        ),
+        ("kraftd.raft.elections:Elections._is_leaders_word", "state.leader_id == sent.to", "True"),
+        where=("tests/unit/raft/test_behaviours_elections.py",),
+    ),
+    mutant(
         "a-stall-is-no-reason",
         "D-01",
         "A process that stood still campaigns before it has looked at what came meanwhile.",

@@ -162,4 +162,31 @@ SUSPECTING = (
         ),
         where=(_TESTS,),
     ),
+    mutant(
+        "parked-until-the-observers-wait-ends",
+        "D-40",
+        "The end of the first observer's wait takes the place of that of a follower's, which is sooner.",
+        "tests",
+        (
+            "kraftd.raft.purgatory:FetchPurgatory.take_expired",
+            "left = chain(self._followers.values(), self._observers.values())",
+            "left = self._observers.values() or self._followers.values()",
+        ),
+        where=(
+            "tests/unit/raft/test_pieces.py",
+            "tests/stories/test_replication.py",
+        ),
+    ),
+    mutant(
+        "its-own-stall-is-the-leaders-gap",
+        "D-40",
+        "What waited in the socket while a follower stood still is a gap of its leader: S grows by it.",
+        "tests",
+        (
+            "kraftd.raft.node:RaftNode._forgive_own_stall",
+            "sender == self._raft.leader_id",
+            "sender == self._raft.me.id",
+        ),
+        where=(_TESTS,),
+    ),
 )

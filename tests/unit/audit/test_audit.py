@@ -132,9 +132,27 @@ def polled(now_ms: int) -> Step:
     return lambda auditor, nodes: auditor.on_polled(nodes[1], now_ms, now_ms + 1)
 
 
+ANSWERED = fx.Reply(HANDLE, rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(3, 1)))
+
+
 def fetched(now_ms: int, *, offset: int) -> Step:
-    ask = FetchParams(ReplicaKey(2), 3, OffsetAndEpoch(offset, 1), 0, 0)
-    return event(1, ev.RequestReceived(7, rpc.fetch_request("c", ask, 1), 18, None), now_ms)
+    """Node 2 fetches, and is answered at once."""
+
+    def step(auditor: Auditor, nodes: dict[int, NodeView]) -> None:
+        parked(now_ms, 0, offset=offset)(auditor, nodes)
+        effect(1, ANSWERED)(auditor, nodes)
+
+    return step
+
+
+def parked(now_ms: int, wait_ms: int, *, offset: int = 5) -> Step:
+    """Node 2 fetches, and may be answered after a while."""
+    ask = FetchParams(ReplicaKey(2), 3, OffsetAndEpoch(offset, 1), 0, wait_ms)
+    return event(1, ev.RequestReceived(HANDLE, rpc.fetch_request("c", ask, 1), 18, None), now_ms)
+
+
+def polled_until(now_ms: int, wake_at_ms: int) -> Step:
+    return lambda auditor, nodes: auditor.on_polled(nodes[1], now_ms, wake_at_ms)
 
 
 def asked_for_piece(now_ms: int, *, position: int) -> Step:
@@ -426,6 +444,25 @@ CASES: dict[str, tuple[str, list[Step]]] = {
             effect(1, CAMPAIGNS),
         ],
     ),
+    "a voter whose fetch is parked for longer than it asked": (
+        "VotersAreAnsweredInTime",
+        [
+            lead(voters=frozenset({1, 2, 3})),
+            parked(100, 150),
+            polled_until(100, 251),
+            polled_until(140, 250),
+        ],
+    ),
+    "a voter whose fetch is left waiting though its time is over": (
+        "VotersAreAnsweredInTime",
+        [
+            lead(voters=frozenset({1, 2, 3})),
+            parked(100, 150),
+            polled_until(100, 250),
+            polled_until(250, 251),
+            polled_until(251, 252),
+        ],
+    ),
     "a caller who is never told": (
         "EveryCallHasAnOutcome",
         [event(1, ev.ReadRequested(7, 100)), polled(100), polled(101)],
@@ -636,6 +673,21 @@ def test_a_leader_that_is_followed_and_a_candidate_that_was_granted_are_left_alo
     effect(2, cast(1, pre_vote=True))(auditor, nodes)
     for step in [*pre_vote(1, 1), *pre_vote(2, 2), pre_vote_granted(2), effect(1, CAMPAIGNS)]:
         step(auditor, nodes)
+
+
+def test_a_voter_that_is_answered_in_time_or_waits_for_the_disk_is_left_alone() -> None:
+    for end in (ANSWERED, fx.ColdRead(9, 1, 5, 1)):
+        auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+        steps = [
+            lead(voters=frozenset({1, 2, 3})),
+            parked(100, 150),
+            polled_until(100, 250),
+            polled_until(700, 900),  # it stood still, and answers now
+            effect(1, end),
+            polled_until(900, 1_000),
+        ]
+        for step in steps:
+            step(auditor, nodes)
 
 
 def test_a_suspicion_of_a_silent_leader_is_left_alone() -> None:

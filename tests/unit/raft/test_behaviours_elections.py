@@ -16,7 +16,7 @@ from kraftd.raft.timing import Timing
 from kraftd.records.batch import BatchView
 from kraftd.records.control import decode_control
 from kraftd.records.messages import LeaderChangeMessage
-from kraftd.types import NO_NODE, Election, Endpoint, OffsetAndEpoch, ReplicaKey
+from kraftd.types import NO_NODE, Election, Endpoint, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests.conformance import covers
 from tests.unit.raft.lone import CLUSTER_ID, ME, Lone, every, key_of, requests_to
 
@@ -51,6 +51,71 @@ def test_who_hears_of_no_leader_asks_first_and_campaigns_with_a_majority_behind_
         assert send is not None
         ask = rpc.read_vote(send.request, CLUSTER_ID)  # type: ignore[arg-type]
         assert ask == VoteParams(6, key_of(ME), OffsetAndEpoch(2, 4), ReplicaKey(voter), pre_vote=False)
+
+
+LEADS = LeaderAndEpoch(5, 2)
+
+
+def refused(lone: Lone, by: dict[int, LeaderAndEpoch], error: ErrorCode = ErrorCode.NONE) -> list[fx.Effect]:
+    """Its leader, node 2, is lost, and all three rounds of pre-votes are."""
+    effects = lone.run_to_deadline() + lone.run(100)
+    for _ in range(3):
+        assert isinstance(lone.raft_node.state, Prospective)
+        for voter, told in by.items():
+            effects += lone.vote_response(voter, granted=False, leader_and_epoch=told, error=error)
+        effects += lone.run(60)
+    return effects
+
+
+@covers("D-08", "D-07", "D-37")
+def test_a_leader_that_refuses_a_pre_vote_itself_is_followed_again_after_the_fetch_timeout() -> None:
+    """A voter whose own disk stood still, and which its leader cannot connect to, finds it all the same."""
+    lone = following()
+    effects = refused(lone, {2: LEADS, 3: LEADS})
+    state = lone.raft_node.state
+    assert isinstance(state, Follower)
+    assert not state.in_touch, "it grants pre-votes of others until it has fetched"
+    assert lone.fetching() == [2]
+    assert every(effects, fx.PersistElection) == []
+    assert 0 < state.fetch_deadline_ms - lone.now_ms <= 1_500, "no longer than it would wait for a leader"
+    lone.fetch_response()
+    assert isinstance(lone.raft_node.state, Follower)
+    assert lone.raft_node.state.in_touch
+
+
+@covers("D-08", "D-07", "D-37")
+def test_a_leader_that_is_heard_only_at_the_next_pre_vote_is_followed_again_then() -> None:
+    lone = following()
+    refused(lone, {3: LEADS})
+    assert isinstance(lone.raft_node.state, Unattached)
+    lone.run_to_deadline()
+    for _ in range(3):
+        lone.vote_response(2, granted=False, leader_and_epoch=LEADS)
+        lone.vote_response(3, granted=False, leader_and_epoch=LEADS)
+        lone.run(60)
+    assert isinstance(lone.raft_node.state, Follower)
+    assert lone.fetching() == [2]
+
+
+@covers("D-08", "D-37")
+def test_only_the_leaders_own_word_is_its_word() -> None:
+    """Another voter's word may be old, and nobody believes one who is not the node known as the leader."""
+    nobody = LeaderAndEpoch(5, NO_NODE)
+    by_another = following()
+    refused(by_another, {3: LEADS})
+    without_a_leader = following()
+    refused(without_a_leader, {2: nobody, 3: LEADS})
+    of_an_old_epoch = following()
+    refused(of_an_old_epoch, {2: LeaderAndEpoch(4, 2), 3: LEADS})
+    with_an_error = following()
+    refused(with_an_error, {2: LEADS, 3: LEADS}, ErrorCode.INVALID_VOTER_KEY)
+    by_an_impostor = following()
+    stranger = PeerIdentity(2, b"another disk 123", 1, b"start of somebody")
+    by_an_impostor.feed(ev.PeerIdentified(302, stranger, outbound=True))
+    refused(by_an_impostor, {2: LEADS, 3: LEADS})
+    for lone in (by_another, without_a_leader, of_an_old_epoch, with_an_error, by_an_impostor):
+        assert isinstance(lone.raft_node.state, Unattached)
+        assert lone.fetching() == []
 
 
 @covers("VOTE-28")

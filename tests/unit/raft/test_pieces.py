@@ -300,6 +300,20 @@ def test_a_parked_fetch_leaves_for_a_high_watermark_it_does_not_know() -> None:
     assert purgatory.next_deadline_ms == NEVER_MS
 
 
+@pytest.mark.covers("D-40", "FREQ-07")
+def test_a_followers_wait_ends_in_time_though_an_observer_waits_longer() -> None:
+    purgatory = FetchPurgatory()
+    purgatory.park(fetch(1, replica=2, deadline=150))
+    purgatory.park(fetch(2, replica=3, deadline=180))
+    purgatory.park(fetch(3, replica=101, deadline=500))
+    assert [f.handle for f in purgatory.take_expired(150)] == [1]
+    assert purgatory.next_deadline_ms == 180
+    assert [f.handle for f in purgatory.take_expired(180)] == [2]
+    assert purgatory.next_deadline_ms == 500
+    assert [f.handle for f in purgatory.take_expired(500)] == [3]
+    assert purgatory.next_deadline_ms == NEVER_MS
+
+
 def test_one_parked_fetch_a_replica() -> None:
     purgatory = FetchPurgatory()
     purgatory.park(fetch(1))

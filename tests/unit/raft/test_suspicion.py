@@ -236,6 +236,36 @@ def test_a_node_that_stood_still_suspects_nobody_before_it_has_listened() -> Non
 
 
 @covers("D-40", "D-01")
+@pytest.mark.parametrize("heard_by", ["response", "heartbeat"])
+def test_what_waited_in_the_socket_while_a_node_stood_still_is_no_gap_of_its_leader(heard_by: str) -> None:
+    """It is handled before the poll that finds that the turn is late."""
+    lone = following()
+    lone.now_ms += S_MS + 250
+    if heard_by == "response":
+        lone.fetch_response()
+    else:
+        lone.ask_begin(EPOCH, LEADER)
+    assert lone.raft_node._raft.suspicion.span_ms == S_MS
+
+
+@covers("D-40", "D-01")
+def test_a_leader_that_was_asked_about_before_a_stall_is_not_taken_for_slow_after_it() -> None:
+    lone = suspicious()
+    lone.now_ms += 1_000
+    lone.fetch_response()
+    assert lone.raft_node._raft.suspicion.span_ms == S_MS
+    assert "suspicion_wrong" not in warned(lone)
+
+
+@covers("D-40")
+def test_a_gap_counts_when_only_the_leader_was_silent() -> None:
+    lone = following()
+    lone.run(S_MS - 50)
+    lone.fetch_response()
+    assert lone.raft_node._raft.suspicion.span_ms == 3 * (S_MS - 50)
+
+
+@covers("D-40", "D-01")
 def test_grants_from_before_a_stall_elect_nobody() -> None:
     lone = suspicious()
     send = lone.asked(OTHER, m.VoteRequest)
