@@ -8,7 +8,8 @@ repeated: somebody else may have changed the same config since. The command ends
 runs is listed once, what is changed meanwhile is listed as it was before or after, and a set of changes made
 together may be seen in part. The same holds for a `get` of more than one response holds.
 
-A `get` of a name that Kafka does not define, and that is not set, shows the others and ends with 4.
+A `get` of a name that Kafka does not define shows whether and where it is set, and not to what: it may be a
+secret. If it is not set, the others are shown, and the exit code is 4.
 
 Schema of `get` and `list`: a list of entity ("cluster" or "broker N"), name, value (text; null if there is
     none, or it is secret), source (Kafka's name of where the value comes from; null if there is none),
@@ -109,12 +110,6 @@ ListedBrokerOption: TypeAlias = Annotated[
 ForceOption: TypeAlias = Annotated[
     bool, typer.Option("--force", help="Take names that Kafka 4.3 does not define.")
 ]
-SecretsOption: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--show-secrets", help="Tell values of names that Kafka does not define, too; never passwords."
-    ),
-]
 NamesArgument: TypeAlias = Annotated[
     list[str],
     typer.Argument(metavar="NAME…", help="As log.retention.ms.", autocompletion=lambda: list(broker_names())),
@@ -172,7 +167,6 @@ def get_configs(
     context: typer.Context,
     names: NamesArgument,
     broker: BrokerOption = None,
-    show_secrets: SecretsOption = False,
     timeout_ms: TimeoutOption = 10_000,
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
@@ -181,7 +175,7 @@ def get_configs(
     check_line(names, "a config's name")
     found = describe(bootstrap_of(context, bootstrap), resource_name(broker), names, timeout_ms)
     unknown = [row["name"] for row in found if row["source"] is None and broker_key(row["name"]) is None]
-    rows = [_shown(row, show_secrets) for row in found if row["name"] not in unknown]
+    rows = [row for row in found if row["name"] not in unknown]
     for row in rows:
         if broker_key(row["name"]) is None:
             note(_no_such_config(row["name"]))
@@ -194,7 +188,6 @@ def get_configs(
 def list_configs(
     context: typer.Context,
     broker: ListedBrokerOption = None,
-    show_secrets: SecretsOption = False,
     timeout_ms: TimeoutOption = 10_000,
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
@@ -202,9 +195,8 @@ def list_configs(
     """List every config that is set: the cluster's and every broker's, or one broker's."""
     wanted = None if broker is None else resource_name(broker)
     rows = list_all(bootstrap_of(context, bootstrap), timeout_ms, wanted)
-    shown = [_shown(row, show_secrets) for row in rows]
     of_whom = "" if wanted is None else f" for {entity_text(wanted)}"
-    emit(shown, output_of(context, output), configs_table, nothing=f"no config is set{of_whom}")
+    emit(rows, output_of(context, output), configs_table, nothing=f"no config is set{of_whom}")
 
 
 def change(
@@ -395,18 +387,15 @@ def _listed(entry: ListConfigsResponseEntry) -> Row:
 
 
 def _row(resource: str, name: str, value: str | None, source: str | None) -> Row:
+    """A row as it may leave: nodes tell no value that may be a secret, and if one did, this would not."""
+    is_secret = is_secret_config(ResourceType.BROKER, name)
     return {
         "entity": entity_text(resource),
         "name": name,
-        "value": value,
+        "value": None if is_secret else value,
         "source": source,
-        "sensitive": is_secret_config(ResourceType.BROKER, name),
+        "sensitive": is_secret,
     }
-
-
-def _shown(row: Row, show_secrets: bool) -> Row:
-    """A row as it may leave; what the leader did not tell stays untold."""
-    return row if show_secrets or not row["sensitive"] else {**row, "value": None}
 
 
 def _value_text(row: Row) -> str:

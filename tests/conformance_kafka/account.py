@@ -28,8 +28,13 @@ class Partition:
     leader_epoch: int
     partition_epoch: int
     elr: tuple[int, ...]
-    is_moving: bool
     adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether its replicas are being moved."""
+        return bool(self.adding or self.removing)
 
 
 @dataclass
@@ -122,8 +127,8 @@ class Account:
                     record.leader_epoch,
                     record.partition_epoch,
                     record.eligible_leader_replicas or (),
-                    bool(record.adding_replicas or record.removing_replicas),
                     record.adding_replicas,
+                    record.removing_replicas,
                 )
             case m.PartitionChangeRecord():
                 self._change(self.by_id[record.topic_id].partitions[record.partition_id], record)
@@ -216,5 +221,5 @@ class Account:
             partition.elr = record.eligible_leader_replicas
         if record.adding_replicas is not None:
             partition.adding = record.adding_replicas
-        if record.adding_replicas is not None or record.removing_replicas is not None:
-            partition.is_moving = bool(record.adding_replicas or record.removing_replicas)
+        if record.removing_replicas is not None:
+            partition.removing = record.removing_replicas

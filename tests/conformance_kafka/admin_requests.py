@@ -213,6 +213,8 @@ def reassign(draw: Drawing) -> Body:
         is_moving = partition is not None and bool(partition.is_moving or partition.elr)
         if is_moving or draw.odd(0.2):  # `intended`: a-move-that-is-changed
             target = None
+        if partition is not None and partition.is_moving and not partition.elr and draw.chance(0.4):
+            target = [each for each in partition.replicas if each not in partition.removing]  # the same again
         if all(each["partition_index"] != index for each in topics.get(name, ())):
             topics.setdefault(name, []).append({"partition_index": index, "replicas": target})
     return {

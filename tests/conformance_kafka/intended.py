@@ -250,7 +250,7 @@ INTENDED: tuple[Intended, ...] = (
     Intended(
         "a-move-that-is-changed",
         "A move that is changed is what the newest request says; Kafka keeps what is being added if the new "
-        "one adds nothing.",
+        "one adds nothing, and forgets it if the new one does.",
         _records,
     ),
 )

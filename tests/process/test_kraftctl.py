@@ -251,16 +251,21 @@ def answer_http(server: Any) -> None:
         connection.close()
 
 
+def known(text: str) -> str:
+    """A name that Kafka defines, of one listener's TLS: its value is told."""
+    return f"listener.name.{text}.ssl.protocol"
+
+
 def test_more_configs_than_one_response_holds_are_listed_and_got(start: Start) -> None:
     cluster = settled(start)
     leader = cluster.wait_leader()
     expected = {}
     with leader.client() as client:
         for broker in range(8):
-            pairs = [(f"plugin.{broker}.{number:03}", "v" * 1_000) for number in range(250)]
+            pairs = [(known(f"{broker}-{number:03}"), "v" * 1_000) for number in range(250)]
             assert client.set_configs(pairs, broker=str(broker)) == 0
             expected |= {(f"broker {broker}", name): value for name, value in pairs}
-    outcome = kraftctl(cluster.bootstrap, "configs", "list", "--show-secrets", "-o", "json")
+    outcome = kraftctl(cluster.bootstrap, "configs", "list", "-o", "json")
     assert outcome.code == 0, outcome.err
     found = {(row["entity"], row["name"]): row["value"] for row in outcome.data}
     assert found == expected | {("cluster", "min.insync.replicas"): "1"}
@@ -272,7 +277,6 @@ def test_more_configs_than_one_response_holds_are_listed_and_got(start: Start) -
         "get",
         "--broker",
         3,
-        "--show-secrets",
         *names,
         *names[:100],
         "-o",
@@ -290,7 +294,7 @@ def test_many_who_ask_for_everything_cost_a_page_each(start: Start) -> None:
     leader = cluster.wait_leader()
     with leader.client() as client:
         for broker in range(16):
-            pairs = [(f"plugin.{number:03}", "v" * 1_000) for number in range(250)]
+            pairs = [(known(f"{number:03}"), "v" * 1_000) for number in range(250)]
             assert client.set_configs(pairs, broker=str(broker)) == 0
         before = rss_bytes(leader)
         sizes = [

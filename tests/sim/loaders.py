@@ -23,7 +23,7 @@ from kraftd.protocol.messages import (
 )
 from kraftd.protocol.msgpack_codec import MSGPACK
 from kraftd.types import NodeId
-from tests.sim.clients import BROKER, CLIENT_ID, Wire
+from tests.sim.clients import BROKER, CLIENT_ID, KEY, Wire
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -86,7 +86,7 @@ class Loader:
     def read(self, node_id: NodeId) -> None:
         """Ask a node for what clients wrote, several times at once."""
         for _ in range(1 + int(self._random.random() * REQUESTS_MAX)):
-            key = f"key.{int(self._random.random() * self.world.shape.keys)}"
+            key = f"{KEY}{int(self._random.random() * self.world.shape.keys)}"
             asked = DescribeConfigsRequestDescribeConfigsResource(BROKER, "", (key,))
             self._ask(node_id, DescribeConfigsRequest((asked,)))
             self._reads[self._last_number] = key, self.world.now_us

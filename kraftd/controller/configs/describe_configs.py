@@ -4,7 +4,8 @@ A describe without names tells all configs of a topic or group, and what is set 
 of client metrics; one with names also tells the default of a name that is not set. Each config comes with the
 value in force and, if asked for, with every place that sets it, the one in force first. A broker's value is
 its own, else that of the cluster default, else Kafka's default; of this controller itself, what its file sets
-is told, too. What is in other nodes' files is not known here. Values of passwords are never told.
+is told, too. What is in other nodes' files is not known here. Values of passwords are never told, nor those
+of names that Kafka does not define: they may hold anything.
 
 No response grows with the image: a describe of more than one response holds is refused.
 
@@ -42,6 +43,7 @@ from kraftd.metadata.config_schema import (
 )
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.redaction import is_secret_config
 from kraftd.protocol.messages import (
     DescribeConfigsRequest,
     DescribeConfigsRequestDescribeConfigsResource,
@@ -148,7 +150,11 @@ def _describe(
         view, names, places, key_of = _View(image, settings, kind, name), *_TYPES[kind]
         for config in dict.fromkeys(asked) if asked is not None else names(view):
             found = _describe_one(
-                config, key_of(config), list(places(view, config)), with_synonyms=with_synonyms
+                config,
+                key_of(config),
+                list(places(view, config)),
+                is_secret=is_secret_config(kind, config),
+                with_synonyms=with_synonyms,
             )
             if found is None:
                 continue
@@ -240,21 +246,20 @@ _TYPES: Final[Mapping[int, _Type]] = {
 
 
 def _describe_one(
-    name: str, key: ConfigKey | None, places: list[_Place], *, with_synonyms: bool
+    name: str, key: ConfigKey | None, places: list[_Place], *, is_secret: bool, with_synonyms: bool
 ) -> DescribeConfigsResponseDescribeConfigsResourceResult | None:
     """A config with the value in force, None if there is none of that name."""
     if key is not None and (key.default is not None or not places):
         places.append(_Place(name, key.default, Source.DEFAULT))
     if not places:
         return None
-    hidden = key is not None and key.is_sensitive
-    visible = [place._replace(value=None) for place in places] if hidden else places
+    visible = [place._replace(value=None) for place in places] if is_secret else places
     return DescribeConfigsResponseDescribeConfigsResourceResult(
         name=name,
         value=visible[0].value,
         read_only=key is not None and key.update is Update.FIXED,
         config_source=visible[0].source,
-        is_sensitive=hidden,
+        is_sensitive=is_secret,
         synonyms=_synonyms(visible) if with_synonyms else (),
         config_type=ConfigType.UNKNOWN if key is None else key.type,
         documentation=None,

@@ -1,14 +1,15 @@
 """ListConfigs: all dynamic configs of one type of resource, in pages, from a committed image.
 
-An API of kraftd; Kafka has none that lists names across resources. Values of passwords are never told.
+An API of kraftd; Kafka has none that lists names across resources. Values of passwords are never told, nor
+those of names that Kafka does not define for the type of their resource.
 """
 
 from kraftd.controller.operations import ReadOperation
 from kraftd.controller.response_room import PageRoom, entry_bytes
 from kraftd.errors import ErrorCode
-from kraftd.metadata.config_schema import ResourceType, broker_key, topic_key
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.configs import CONFIGS
+from kraftd.metadata.redaction import is_secret_config
 from kraftd.protocol.messages import (
     ListConfigsRequest,
     ListConfigsResponse,
@@ -32,7 +33,7 @@ def list_configs(
             resource_type=config.resource_type,
             resource_name=config.resource_name,
             name=config.name,
-            value=None if is_sensitive(config.resource_type, config.name) else config.value,
+            value=None if is_secret_config(config.resource_type, config.name) else config.value,
         )
         if not room.add(entry_bytes(entry.resource_name, entry.name, entry.value)):
             last = page[-1]
@@ -42,12 +43,6 @@ def list_configs(
     return ListConfigsResponse(
         error_message=None, applied_offset=applied_offset, entries=tuple(page), next_cursor=next_cursor
     )
-
-
-def is_sensitive(resource_type: int, name: str) -> bool:
-    """Whether the value of a config must never be shown."""
-    key = topic_key(name) if resource_type == ResourceType.TOPIC else broker_key(name)
-    return key is not None and key.is_sensitive
 
 
 def refuse(_request: ListConfigsRequest, error: ErrorCode, text: str) -> ListConfigsResponse:

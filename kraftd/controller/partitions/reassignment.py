@@ -16,9 +16,10 @@ refused, unless the topic allows unclean elections.
 Follows: alterPartitionReassignments of Kafka's ReplicationControlManager, PartitionReassignmentReplicas and
 PartitionReassignmentRevert.
 Differs: a move that is changed is what the newest request says. In Kafka, a request that adds nothing leaves
-`adding` as it was, and one that removes nothing leaves `removing`: who goes back from 4 5 6 to 1 2 3 waits
-for ever, and who wants 1 2 3 in the place of 1 3 gets 1 3. A partition that a request names twice is refused
-(INVALID_REQUEST). Of more than 10,000 changes none is made (POLICY_VIOLATION); Kafka makes those up to there.
+`adding` as it was, one that adds something names that alone, and one that removes nothing leaves `removing`:
+who goes back from 4 5 6 to 1 2 3 waits for ever, and who wants 1 2 3 in the place of 1 3 gets 1 3. A
+partition that a request names twice is refused (INVALID_REQUEST). Of more than 10,000 changes none is made
+(POLICY_VIOLATION); Kafka makes those up to there.
 """
 
 from collections import Counter
@@ -169,16 +170,21 @@ class CalledOff(NamedTuple):
 
 
 def moved_to(partition: PartitionRecord, wanted: tuple[NodeId, ...]) -> Target:
-    """What a partition becomes that is to be held by these brokers: they come first, then who is to go."""
+    """What a partition becomes that is to be held by these brokers: they come first, then who is to go.
+
+    What an earlier request adds and this one wants goes on being added: the move still waits for it, and
+    calling it off takes it out. So the same request once more changes nothing.
+    """
     before, after = set(partition.replicas), set(wanted)
     removing = tuple(sorted(before - after))
-    return Target(replicas=(*wanted, *removing), removing=removing, adding=tuple(sorted(after - before)))
+    adding = tuple(sorted(after - before.difference(partition.adding_replicas)))
+    return Target(replicas=(*wanted, *removing), removing=removing, adding=adding)
 
 
 def called_off(partition: PartitionRecord) -> CalledOff:
     """What a partition that is being moved becomes without what the move has added.
 
-    A move that was changed has forgotten what the first request added: that stays.
+    What a request added that the newest one wants no more is among those that are to go: like them it stays.
 
     Raises:
         RefusedError: It would have no replicas.

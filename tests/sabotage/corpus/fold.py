@@ -301,8 +301,8 @@ FOLD = (
         "test_fold_rules.py::test_the_name_of_a_removed_topic_is_free",
         (
             "parts.topics.builder:TopicsBuilder.remove_topic",
-            "self._sum -= hash_of_record(topic.record)",
-            "pass",
+            "self._sum -= topic.sum + hash_of_record(topic.record)",
+            "self._sum -= topic.sum",
         ),
     ),
     of_fold(

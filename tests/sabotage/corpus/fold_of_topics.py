@@ -46,13 +46,69 @@ FOLD_OF_TOPICS = (
         ("parts.topics.part:_remove_topic", "builder.builder_of(CONFIGS).remove((_TOPIC, name))", "pass"),
     ),
     of_fold(
+        "removed-topic-is-still-counted",
+        "The hashes of a removed topic's partitions stay in the image's: it differs from that of a snapshot.",
+        "test_packed.py::test_a_large_topic_is_removed_without_a_look_at_its_partitions",
+        (
+            "parts.topics.builder:TopicsBuilder.remove_topic",
+            "self._sum -= topic.sum + hash_of_record(topic.record)",
+            "self._sum -= hash_of_record(topic.record)",
+        ),
+    ),
+    of_fold(
+        "removed-topic-stays-with-brokers",
+        "A large topic that is removed stays in the lists of its brokers.",
+        "test_packed.py::test_a_large_topic_is_removed_without_a_look_at_its_partitions",
+        ("parts.topics.broker_index:BrokerIndexBuilder.remove_topic", "self._gone.add(number)", "pass"),
+    ),
+    of_fold(
+        "removed-topic-waits",
+        "What waits beside the sets of a broker outlives the topic that it is of.",
+        "test_packed.py::test_topics_that_are_removed_leave_nothing_and_the_others_as_they_are",
+        (
+            "parts.topics.broker_index:_BrokerPartitions.without",
+            "if move[0] >> ID_BITS not in topics",
+            "if move[0] >> ID_BITS >= 0",
+        ),
+    ),
+    of_fold(
+        "removal-looks-at-every-partition",
+        "A topic of 100,000 partitions is removed one by one in one turn: the leader stands for half a second.",
+        "test_packed.py::test_a_large_topic_is_removed_without_a_look_at_its_partitions",
+        (
+            "parts.topics.broker_index:BrokerIndexBuilder.remove_topic",
+            "if self._moved_away + count > max(",
+            "if self._moved_away + count > (1 << 40) + max(",
+        ),
+    ),
+    of_fold(
+        "removal-is-settled-by-half",
+        "Who stops after a step of settling a removal leaves the other brokers what the topic had.",
+        "test_packed.py::test_who_begins_to_settle_a_removal_and_stops_leaves_nothing_either",
+        (
+            "parts.topics.broker_index:BrokerIndexBuilder._drop",
+            "gone = self._gone",
+            "gone, self._gone = self._gone, set()",
+        ),
+    ),
+    of_fold(
+        "last-known-is-not-found",
+        "Partitions that have last known leader replicas alone are not cleared.",
+        "test_packed.py::test_topics_that_are_removed_leave_nothing_and_the_others_as_they_are",
+        (
+            "parts.topics.assignments:assignment_of",
+            "WITH_ELR if partitions.has_elr(partition) else 0",
+            "WITH_ELR if partition.eligible_leader_replicas else 0",
+        ),
+    ),
+    of_fold(
         "clear-elr-of-one-clears-all",
         "ClearElr of one topic clears those of all.",
         "test_fold_rules.py::test_clearing_one_topic_leaves_the_others",
         (
             "parts.topics.builder:TopicsBuilder.clear_elr",
-            "self._each_with_elr((topic_id,),",
-            "self._each_with_elr(self._topics,",
+            "self._each_with_elr(topic_id,",
+            "self._each_with_elr(None,",
         ),
     ),
     of_fold(
@@ -61,8 +117,8 @@ FOLD_OF_TOPICS = (
         "test_fold_rules.py::test_clearing_one_topic_leaves_the_others",
         (
             "parts.topics.builder:TopicsBuilder.clear_elr",
-            "self._each_with_elr(self._topics,",
-            "self._each_with_elr((),",
+            "self._each_with_elr(None, partitions.cleared, offset)",
+            "pass",
         ),
     ),
     of_fold(
@@ -92,9 +148,9 @@ FOLD_OF_TOPICS = (
         "Clearing eligible leader replicas is a change of partitions that recover, too.",
         "test_fold_rules.py::test_clearing_changes_no_partition_where_nobody_was_eligible",
         (
-            "parts.topics.builder:TopicsBuilder._each_with_elr",
-            "if partitions.has_elr(partition):",
-            "if partitions.has_elr(partition) or partition.leader_recovery_state:",
+            "parts.topics.assignments:assignment_of",
+            "if partitions.has_elr(partition) else 0",
+            "if partitions.has_elr(partition) or partition.leader_recovery_state else 0",
         ),
     ),
     # --- partitions ---

@@ -6,6 +6,7 @@ _TOPICS = "tests/unit/controller/test_topics_listing.py"
 _BROKERS = "tests/unit/controller/test_brokers_listing.py"
 _CLI = "tests/unit/cli/test_topics.py"
 _PACKED = "tests/unit/metadata/test_packed.py"
+_READERS = "tests/unit/controller/test_readers_and_statistics.py"
 _LISTING = "kraftd.controller.topics.listing"
 _CONDITIONS = "tests/unit/controller/test_partition_conditions.py"
 _NEW = "tests/unit/controller/test_uncommitted_partitions.py"
@@ -260,6 +261,42 @@ LISTINGS = (
         ),
         where=(
             f"{_CLI}::test_a_change_follows_the_controller_and_is_not_repeated_once_it_may_be_in_the_log",
+        ),
+    ),
+    mutant(
+        "a-stranger-is-told",
+        "controller",
+        "A description tells the value of a config that Kafka does not define: the secret of a plugin.",
+        "tests",
+        (
+            "kraftd.controller.configs.describe_configs:_describe",
+            "is_secret=is_secret_config(kind, config),",
+            "is_secret=(key := key_of(config)) is not None and key.is_sensitive,",
+        ),
+        where=(
+            f"{_READERS}::test_a_value_of_a_name_that_kafka_does_not_define_may_be_a_secret_and_is_not_told",
+        ),
+    ),
+    mutant(
+        "a-listing-takes-all-for-brokers",
+        "controller",
+        "A listing looks every name up among those of brokers: what a topic holds under one of them is told.",
+        "tests",
+        (
+            "kraftd.controller.configs.listing:list_configs",
+            "is_secret_config(config.resource_type, config.name)",
+            "is_secret_config(4, config.name)",
+        ),
+        where=(f"{_READERS}::test_a_listing_tells_the_values_of_names_that_kafka_defines_for_their_type",),
+    ),
+    mutant(
+        "a-table-shows-what-it-was-told",
+        "cli",
+        "The value of a config that Kafka does not define is shown, if an older node tells it.",
+        "tests",
+        ("kraftd.cli.configs:_row", "None if is_secret else value", "value"),
+        where=(
+            "tests/unit/cli/test_config_secrets.py::test_a_name_that_nobody_knows_is_shown_and_its_value_is_not",
         ),
     ),
 )

@@ -225,14 +225,14 @@ def test_a_name_that_is_not_defined_and_set_all_the_same_is_told(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
     quorum.nodes[2].responses[DescribeConfigsRequest] = lambda _: described(
-        DescribeConfigsResponseDescribeConfigsResourceResult(name="a.plugin", value="1", config_source=3)
+        DescribeConfigsResponseDescribeConfigsResourceResult(name="a.plugin", value=None, config_source=3)
     )
-    outcome = configs(kraftctl, quorum, "get", "a.plugin", "--show-secrets")
+    outcome = configs(kraftctl, quorum, "get", "a.plugin")
     assert (outcome.code, outcome.err.count("\n")) == (0, 1)
     assert outcome.out.splitlines()[1].split() == [
         "cluster",
         "a.plugin",
-        "1",
+        "[redacted]",
         "DYNAMIC_DEFAULT_BROKER_CONFIG",
     ]
 

@@ -644,7 +644,7 @@ def test_listing_tells_every_config_at_an_offset():
     listing = world.controller.handle(ListConfigsRequest(), world.now).respond()
     assert listing.applied_offset == world.controller.applied_offset
     found = [(e.resource_type, e.resource_name, e.name, e.value) for e in listing.entries]
-    assert found == [(4, "", "a", "1"), (4, "", "b", "2"), (4, "", "min.insync.replicas", "1")]
+    assert found == [(4, "", "a", None), (4, "", "b", None), (4, "", "min.insync.replicas", "1")]
     assert world.controller.handle(ListConfigsRequest(2), world.now).respond().entries == ()
 
 

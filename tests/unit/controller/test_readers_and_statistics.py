@@ -42,7 +42,7 @@ def values(result):
 
 
 def test_without_names_what_is_set_is_told():
-    assert values(described("")) == [("log.retention.ms", "100", 3), ("my.plugin", "x", 3)]
+    assert values(described("")) == [("log.retention.ms", "100", 3), ("my.plugin", None, 3)]
     assert values(described("2")) == values(described(""))
 
 
@@ -50,7 +50,7 @@ def test_a_brokers_own_value_wins():
     assert values(described("1")) == [
         (JAAS, None, 2),
         ("log.retention.ms", "200", 2),
-        ("my.plugin", "x", 3),
+        ("my.plugin", None, 3),
     ]
 
 
@@ -75,6 +75,33 @@ def test_secrets_are_never_told():
     assert [s.value for s in config.synonyms] == [None]
     listing = list_configs(IMAGE, ListConfigsRequest(), 5)
     assert [entry.value for entry in listing.entries if entry.name == JAAS] == [None]
+
+
+def test_a_value_of_a_name_that_kafka_does_not_define_may_be_a_secret_and_is_not_told():
+    (config,) = described("1", "my.plugin", synonyms=True).configs
+    assert (config.name, config.value, config.config_source) == ("my.plugin", None, 3)
+    assert config.is_sensitive
+    assert [(s.name, s.value, s.source) for s in config.synonyms] == [("my.plugin", None, 3)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (2, "retention.ms", "1"),
+        (2, "log.retention.ms", None),
+        (4, "log.retention.ms", "1"),
+        (4, "my.plugin", None),
+        (16, "match", "1"),
+        (16, "log.retention.ms", None),
+        (32, "consumer.session.timeout.ms", "1"),
+        (32, "log.retention.ms", None),
+        (64, "log.retention.ms", None),
+    ],
+)
+def test_a_listing_tells_the_values_of_names_that_kafka_defines_for_their_type(kind, name, value):
+    image = apply_all(EMPTY, [ConfigRecord(kind, "1", name, "1")], 0)
+    (entry,) = list_configs(image, ListConfigsRequest(), 5).entries
+    assert (entry.resource_type, entry.name, entry.value) == (kind, name, value)
 
 
 @pytest.mark.parametrize(

@@ -211,9 +211,49 @@ def test_a_move_can_be_changed_and_then_is_what_the_newest_request_says():
     world = World()
     world.move(4, 5, 3)
     assert world.move(1, 2, 5)[0].replicas == (1, 2, 5, 3, 4)
-    assert world.shape == ((1, 2, 5, 3, 4), (), (3, 4))
+    assert world.shape == ((1, 2, 5, 3, 4), (5,), (3, 4))
     world.in_sync(1, 2, 3, 5)
     assert (world.shape, world.now.isr) == (((1, 2, 5), (), ()), (1, 2, 5))
+
+
+def test_a_move_that_is_asked_for_twice_is_still_the_first_one():
+    """A broker or an admin asks again, because it did not hear the answer."""
+    world = World()
+    world.move(1, 2, 4)
+    assert world.move(1, 2, 4) == []
+    assert world.shape == ((1, 2, 4, 3), (4,), (3,))
+    world.call_off()
+    assert world.shape == ((1, 2, 3), (), ())
+
+
+def test_a_move_that_is_asked_for_twice_does_not_wait_for_a_sick_replica():
+    """KAFKA-19975, which knows by what is added that 2 was sick before."""
+    world = World(led((1, 2, 3), isr=(1, 3)))
+    world.move(1, 2, 4)
+    world.move(1, 2, 4)
+    world.in_sync(1, 3, 4)
+    assert (world.shape, world.now.isr) == (((1, 2, 4), (), ()), (1, 4))
+
+
+def test_a_move_that_is_changed_still_waits_for_what_it_goes_on_adding():
+    """Kafka knows only of 5 that it is added."""
+    world = World()
+    world.move(1, 2, 3, 4)
+    world.move(1, 2, 3, 4, 5)
+    assert world.shape == ((1, 2, 3, 4, 5), (4, 5), ())
+    world.in_sync(1, 2, 3, 5)
+    assert world.shape == ((1, 2, 3, 4, 5), (4, 5), ())
+    world.call_off()
+    assert (world.shape, world.now.isr) == (((1, 2, 3), (), ()), (1, 2, 3))
+
+
+def test_what_a_move_adds_no_more_is_removed():
+    world = World()
+    world.move(1, 2, 3, 4)
+    world.move(1, 2, 3, 5)
+    assert world.shape == ((1, 2, 3, 5, 4), (5,), (4,))
+    world.in_sync(1, 2, 3, 4, 5)
+    assert (world.shape, world.now.isr) == (((1, 2, 3, 5), (), ()), (1, 2, 3, 5))
 
 
 def test_a_move_that_goes_back_is_over():
@@ -229,6 +269,8 @@ def test_who_was_to_go_and_is_wanted_after_all_stays():
     world = World(led((1, 2)))
     world.move(3, 1)
     world.move(1, 2, 3)
+    assert world.shape == ((1, 2, 3), (3,), ())
+    world.in_sync(1, 2, 3)
     assert world.shape == ((1, 2, 3), (), ())
 
 

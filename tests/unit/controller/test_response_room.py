@@ -43,6 +43,11 @@ def image_of(configs):
     return builder.image()
 
 
+def known(text):
+    """A name that Kafka defines, of one listener's TLS: its value is told."""
+    return f"listener.name.{text}.ssl.protocol"
+
+
 def size(response):
     return sum(map(len, MSGPACK.encode_response(response.MAX_VERSION, 1, response)))
 
@@ -59,7 +64,7 @@ def pages(image, kind=0):
 
 
 def test_a_listing_goes_on_behind_each_page():
-    image = image_of({(4, str(n % 7), f"n{n:05}"): "x" * (n % 300) for n in range(6_000)})
+    image = image_of({(4, str(n % 7), known(f"{n:05}")): "x" * (n % 300) for n in range(6_000)})
     found = list(pages(image))
     assert len(found) > 2
     assert all(size(page) <= PAGE_BYTES_MAX + 100 for page in found)
@@ -69,7 +74,9 @@ def test_a_listing_goes_on_behind_each_page():
 
 
 def test_the_longest_configs_are_a_page_each_at_least():
-    image = image_of({(4, "", f"{n:02}" + "é" * (LONG // 2 - 2)): "v" * LONG for n in range(20)})
+    names = [known(f"{n:02}" + "é" * (LONG // 2 - 16)) for n in range(20)]
+    assert all(LONG - 8 < len(name.encode()) <= LONG for name in names)
+    image = image_of({(4, "", name): "v" * LONG for name in names})
     found = list(pages(image, 4))
     assert sum(len(page.entries) for page in found) == 20
     assert max(map(size, found)) <= HEAD_BYTES_MAX
@@ -83,9 +90,9 @@ def test_small_configs_are_bounded_by_their_number():
 @settings(max_examples=30)
 @given(st.sets(st.integers(0, 9_999), max_size=300), st.sets(st.integers(0, 9_999), max_size=300))
 def test_what_stays_is_in_exactly_one_page_whatever_changes_meanwhile(come, gone):
-    before = {(4, "", f"n{n:04}"): "x" * 300 for n in range(0, 10_000, 5)}
-    after = {place: value for place, value in before.items() if int(place[2][1:]) not in gone}
-    after |= {(4, "", f"n{n:04}"): "y" * 300 for n in come}
+    before = {(4, "", known(f"{n:04}")): "x" * 300 for n in range(0, 10_000, 5)}
+    after = {place: value for place, value in before.items() if int(place[2].split(".")[2]) not in gone}
+    after |= {(4, "", known(f"{n:04}")): "y" * 300 for n in come}
     first = list_configs(image_of(before), ListConfigsRequest(4), 1)
     cursor = ListConfigsRequestCursor(*msgspec.structs.astuple(first.next_cursor)[:3])
     names = [entry.name for entry in first.entries]
@@ -107,7 +114,7 @@ def test_a_cursor_need_not_exist_and_may_lie_before_the_type():
 
 
 def test_who_asks_without_pages_is_not_told_a_part_as_if_it_were_all():
-    image = image_of({(4, "", f"{n}"): "x" * 1_000 for n in range(1_000)})
+    image = image_of({(4, "", known(f"{n}")): "x" * 1_000 for n in range(1_000)})
     page = list_configs(image, ListConfigsRequest(4), 1)
     with pytest.raises(UnencodableError):
         MSGPACK.encode_response(0, 1, page)
@@ -122,7 +129,8 @@ def describe(image, *resources, synonyms=True):
 
 
 def test_one_config_always_fits_into_a_description():
-    names = [f"{n}" + "n" * (LONG - 1) for n in range(3)]
+    names = [known(f"{n}".ljust(LONG - len(known("")), "n")) for n in range(3)]
+    assert {len(name) for name in names} == {LONG}
     image = image_of({(4, broker, name): "v" * LONG for broker in ("", "1") for name in names})
     for name in names:
         response = describe(image, ("1", [name]))
@@ -131,8 +139,8 @@ def test_one_config_always_fits_into_a_description():
 
 
 def test_more_than_a_description_holds_is_refused_and_not_cut():
-    image = image_of({(4, "", f"n{n:04}"): "v" * 1_000 for n in range(1_000)})
-    response = describe(image, ("1", ["n0001"]), ("2", None), ("3", ["n0002"]))
+    image = image_of({(4, "", known(f"{n:04}")): "v" * 1_000 for n in range(1_000)})
+    response = describe(image, ("1", [known("0001")]), ("2", None), ("3", [known("0002")]))
     assert [result.error_code for result in response.results] == [0, 44, 44]
     assert [len(result.configs) for result in response.results] == [1, 0, 0]
     assert "fewer" in response.results[1].error_message

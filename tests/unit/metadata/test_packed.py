@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kraftd.errors import MalformedError, UnencodableError
+from kraftd.metadata.entity_hash import HASH_MASK, hash_of_bytes
 from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import ImageBuilder, apply, apply_all
 from kraftd.metadata.image_diff import diff
 from kraftd.metadata.impossible import ImpossibleRecordError
-from kraftd.metadata.parts.topics import TOPICS, broker_index, packed_int_set
+from kraftd.metadata.parts.topics import TOPICS, broker_index, packed_int_set, partitions
 from kraftd.metadata.parts.topics import builder as topics_builder
 from kraftd.metadata.parts.topics.packed_int_set import PackedIntSet
 from kraftd.metadata.parts.topics.partition_block import BLOCK_MASK, packed_block, row_at, rows_of, with_rows
@@ -66,6 +67,20 @@ def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
     assert list(numbers.changed([], members)) == []
 
 
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 15))), st.sets(st.integers(0, 9), min_size=1))
+def test_a_set_of_numbers_loses_all_that_begin_alike(members, prefixes):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed_int_set, "_BLOCK", 4)
+        patch.setattr(packed_int_set, "_FEW", 2)
+        every = {prefix << 4 | low for prefix, low in members}
+        numbers = PackedIntSet().changed(every)
+        left = numbers.without(prefixes, 4)
+        assert list(left) == sorted(number for number in every if number >> 4 not in prefixes)
+        assert (left is numbers) == (len(left) == len(every))
+        assert list(numbers) == sorted(every)
+        assert list(left.changed(every)) == sorted(every)
+
+
 # -- blocks
 
 blocks = st.dictionaries(st.integers(0, BLOCK_MASK), st.binary(min_size=1, max_size=9), min_size=1)
@@ -107,6 +122,7 @@ def listed(image, brokers=range(-1, 6)):
         "without leader": sorted(image[TOPICS].partitions_without_leader()),
         "reassigning": sorted(image[TOPICS].partitions_reassigning()),
         "not preferred": sorted(image[TOPICS].partitions_not_preferred()),
+        "with an ELR": sorted(image[TOPICS].broker_index.partitions_in(broker_index.WITH_ELR)),
     }
     for broker in brokers:
         roles = (broker_index.LEADER, broker_index.IN_SYNC, broker_index.REPLICA, broker_index.ELIGIBLE)
@@ -123,6 +139,8 @@ def looked_up(image, brokers=range(-1, 6)):
         for partition in image[TOPICS].partitions(topic.topic_id)
     ]
     assert image[TOPICS].partition_count == len(every)
+    for topic in image[TOPICS].topics():
+        check_sums(image, topic.topic_id)
     return {
         broker: (
             sorted(which for which, p in every if p.leader == broker and broker >= 0),
@@ -137,17 +155,33 @@ def looked_up(image, brokers=range(-1, 6)):
         "not preferred": sorted(
             which for which, p in every if p.replicas and p.leader >= 0 and p.leader != p.replicas[0]
         ),
+        "with an ELR": sorted(
+            which
+            for which, p in every
+            if p.eligible_leader_replicas is not None or p.last_known_elr is not None
+        ),
     }
+
+
+def check_sums(image, topic_id):
+    """What is kept of a topic's partitions together is what they amount to, each looked at."""
+    topic = image[TOPICS]._topics[topic_id]
+    rows = [packed for _, packed in topic.rows()]
+    assert topic.sum == sum(map(hash_of_bytes, rows)) & HASH_MASK
+    assert image[TOPICS].partition_count_of(topic_id) == len(rows)
 
 
 @pytest.mark.covers("D-18")
 @some
-@given(logs, st.lists(st.integers(0, 30), max_size=3))
-def test_the_partitions_of_a_broker_are_those_that_name_it(records, cuts):
-    image = EMPTY
-    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(records)], strict=True):
-        image = apply_all(image, records[start:end], start)
-        assert listed(image) == looked_up(image)
+@given(logs, st.lists(st.integers(0, 30), max_size=3), st.sampled_from([0, 2, 64]))
+def test_the_partitions_of_a_broker_are_those_that_name_it(records, cuts, moved_away_max):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(broker_index, "_MOVED_AWAY_MAX", moved_away_max)
+        patch.setattr(broker_index, "_MOVED_AWAY_EACH", 0)
+        image = EMPTY
+        for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(records)], strict=True):
+            image = apply_all(image, records[start:end], start)
+            assert listed(image) == looked_up(image)
 
 
 def test_a_broker_has_what_it_leads_what_it_is_in_sync_for_and_what_it_holds():
@@ -170,6 +204,7 @@ def test_a_broker_has_what_it_leads_what_it_is_in_sync_for_and_what_it_holds():
         "without leader": [],
         "reassigning": [],
         "not preferred": [(A, -5)],
+        "with an ELR": [],
     }
     moved = apply(image, PartitionChangeRecord(0, A, isr=(2,), leader=2), 9)
     assert listed(moved, [1, 2]) == {
@@ -178,6 +213,7 @@ def test_a_broker_has_what_it_leads_what_it_is_in_sync_for_and_what_it_holds():
         "without leader": [],
         "reassigning": [],
         "not preferred": [(A, -5), (A, 0)],
+        "with an ELR": [],
     }
     assert listed(image, [1])[1][0] == [(A, 0)], "the image before it stays"
     assert listed(apply(moved, RemoveTopicRecord(A), 10)) == listed(EMPTY)
@@ -210,6 +246,117 @@ def test_a_topic_that_comes_back_has_only_its_new_partitions():
     image = apply_all(EMPTY, [*records, RemoveTopicRecord(A), *records[:1], TopicRecord("b", B)], 0)
     assert listed(image) == listed(EMPTY)
     assert listed(apply(image, records[1], 9), [1])[1] == (*([(A, 0)],) * 3, [])
+
+
+@pytest.mark.parametrize("pending_max", [5, 1 << 20])
+@pytest.mark.parametrize("few_max", [2, 128])
+@pytest.mark.parametrize("moved_away_max", [0, 40, 1 << 20])
+def test_topics_that_are_removed_leave_nothing_and_the_others_as_they_are(
+    monkeypatch, moved_away_max, few_max, pending_max
+):
+    monkeypatch.setattr(broker_index, "_MOVED_AWAY_MAX", moved_away_max)
+    monkeypatch.setattr(broker_index, "_MOVED_AWAY_EACH", 0)
+    monkeypatch.setattr(broker_index, "_FEW_MAX", few_max)
+    monkeypatch.setattr(broker_index, "_PENDING_MAX", pending_max)
+    monkeypatch.setattr(packed_int_set, "_BLOCK", 8)
+    monkeypatch.setattr(packed_int_set, "_FEW", 2)
+    rng = random.Random(few_max)
+    image, there, made = apply(EMPTY, FeatureLevelRecord("metadata.version", 29), 0), {}, 0
+    for _ in range(60):
+        records = []
+        for _ in range(rng.randint(1, 4)):
+            draw = rng.random()
+            if draw < 0.3 or not there:
+                made += 1
+                topic_id = made.to_bytes(16, "big")
+                there[topic_id] = rng.choice([0, 1, 30, 70])
+                records.append(TopicRecord(f"topic {made}", topic_id))
+                records += [random_partition(rng, n, topic_id) for n in range(there[topic_id])]
+            elif draw < 0.5:
+                records.append(RemoveTopicRecord(rng.choice(list(there))))
+                del there[records[-1].topic_id]
+            elif draw < 0.6:
+                records.append(ClearElrRecord(""))
+            else:
+                topic_id = rng.choice(list(there))
+                records += [
+                    random_change(rng, n, topic_id) for n in range(there[topic_id]) if rng.random() < 0.2
+                ]
+        before, shown = image, listed(image)
+        image = apply_all(image, records, 50)
+        assert listed(image) == looked_up(image)
+        assert listed(before) == shown
+    assert image.hash() == apply_all(EMPTY, to_records(image), 0).hash()
+
+
+def random_change(rng, partition_id, topic_id):
+    return PartitionChangeRecord(
+        partition_id,
+        topic_id,
+        leader=rng.choice([-2, -1, 1, 3]),
+        eligible_leader_replicas=rng.choice([None, None, (), (2,)]),
+        last_known_elr=rng.choice([None, None, (), (4,)]),
+    )
+
+
+def test_who_begins_to_settle_a_removal_and_stops_leaves_nothing_either(monkeypatch):
+    monkeypatch.setattr(broker_index, "_MOVED_AWAY_MAX", 0)
+    monkeypatch.setattr(broker_index, "_MOVED_AWAY_EACH", 0)
+    monkeypatch.setattr(broker_index, "_DROP_STEP", 1)
+    replicas = tuple(range(6))
+    records = [TopicRecord("a", A), *(PartitionRecord(n, A, replicas, replicas, leader=n) for n in range(6))]
+    for steps in range(7):
+        builder = ImageBuilder(apply_all(EMPTY, records, 0))
+        builder.apply(RemoveTopicRecord(A), 9)
+        for _ in zip(range(steps), builder.settling(), strict=False):
+            pass
+        assert listed(builder.image(), replicas) == listed(EMPTY, replicas)
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """How many partitions were read from what the image keeps."""
+    counts = {"read": 0}
+
+    def counted(function):
+        def call(packed):
+            counts["read"] += 1
+            return function(packed)
+
+        return call
+
+    for name in ("hash_of_bytes", "assignment_of_packed"):
+        monkeypatch.setattr(topics_builder, name, counted(getattr(topics_builder, name)))
+    monkeypatch.setattr(partitions, "unpack", counted(partitions.unpack))
+    return counts
+
+
+@pytest.mark.covers("D-35")
+def test_a_large_topic_is_removed_without_a_look_at_its_partitions(looks):
+    records = [TopicRecord("a", A), TopicRecord("b", B), PartitionRecord(0, B, (1, 2), (1, 2), leader=1)]
+    records += [PartitionRecord(n, A, (1, 2, 3), (1, 2, 3), leader=1) for n in range(1_000)]
+    image = apply_all(EMPTY, records, 0)
+    looks["read"] = 0
+    after = apply(image, RemoveTopicRecord(A), 9)
+    assert looks["read"] == 0
+    assert listed(after) == looked_up(after)
+    assert after.hash() == apply_all(EMPTY, records[1:3], 0).hash()
+
+
+@pytest.mark.covers("D-35")
+@pytest.mark.parametrize("name", ["", "a"])
+def test_eligible_replicas_are_cleared_without_a_look_at_partitions_that_have_none(looks, name):
+    records = [TopicRecord("a", A)]
+    records += [
+        PartitionRecord(n, A, (1, 2), (1,), leader=1, eligible_leader_replicas=(2,) if n == 500 else None)
+        for n in range(1_000)
+    ]
+    image = apply_all(EMPTY, records, 0)
+    looks["read"] = 0
+    after = apply(image, ClearElrRecord(name), 9)
+    assert looks["read"] <= 3, "it is read, and its hash is taken from the sum and put back"
+    assert after[TOPICS].partition(A, 500).eligible_leader_replicas is None
+    assert listed(after) == looked_up(after)
 
 
 @pytest.mark.parametrize("few_max", [0, 100], ids=["many", "few"])

@@ -268,13 +268,18 @@ def pieces_of_snapshots() -> Iterator[Response]:
 # --- configs
 
 
+def known(number: int) -> str:
+    """A longest name that Kafka defines, of one listener's TLS: its value is told."""
+    return f"listener.name.{number:02}".ljust(32_767 - 13, "n") + ".ssl.protocol"
+
+
 @cache
 def image() -> MetadataImage:
     """Longest names and values, and many of them, for the cluster and for brokers."""
     builder = ImageBuilder(EMPTY)
     for number in range(20):
         for broker in ("", "1", "2147483647"):
-            builder.builder_of(CONFIGS).put(4, broker, f"{number:02}".ljust(32_767, "n"), "v" * 32_767)
+            builder.builder_of(CONFIGS).put(4, broker, known(number), "v" * 32_767)
     for number in range(5_000):
         builder.builder_of(CONFIGS).put(4, "2", f"n{number}", "")
     return builder.image()
@@ -286,7 +291,7 @@ def refuse(request: Any, error: ErrorCode, text: str) -> Any:
 
 
 def listings() -> Iterator[Any]:
-    for cursor in (None, (4, "1", "19"), (4, "2", "")):
+    for cursor in (None, (4, "1", known(19)[:20]), (4, "2", "")):
         request = m.ListConfigsRequest(4, cursor and m.ListConfigsRequestCursor(*cursor))
         yield list_configs(image(), request, 1 << 62)
     yield refuse(m.ListConfigsRequest(), ErrorCode.REQUEST_TIMED_OUT, "why")

@@ -2,7 +2,7 @@
 
 from kraftd.errors import MalformedError
 from kraftd.metadata.parts.topics import partitions
-from kraftd.metadata.parts.topics.broker_index import Assignment
+from kraftd.metadata.parts.topics.broker_index import REASSIGNING, WITH_ELR, Assignment
 from kraftd.metadata.parts.topics.partition_fast_codec import assignment_in
 from kraftd.records.frame import decode_record
 from kraftd.records.messages import PartitionRecord
@@ -16,7 +16,8 @@ def assignment_of(partition: PartitionRecord) -> Assignment:
         partition.isr,
         partition.leader,
         partition.eligible_leader_replicas or (),
-        bool(partition.removing_replicas or partition.adding_replicas),
+        (REASSIGNING if partition.removing_replicas or partition.adding_replicas else 0)
+        | (WITH_ELR if partitions.has_elr(partition) else 0),
     )
 
 

@@ -3,9 +3,10 @@
 They are found without looking at the others. Each topic has a number, and each partition a key: that number
 and its id. For each broker, and each combination of roles that it can have for a partition, the keys are a
 `PackedIntSet`; a pair of broker and partition is in exactly one of them. The states of partitions (without
-leader, being reassigned, not led by the preferred replica) are kept like the roles of one more broker, which
-does not exist. A few moves are kept beside the sets, and merged into them once there are some hundreds.
-`BrokerIndexBuilder` writes many moves into one new index.
+leader, being reassigned, not led by the preferred replica, with an ELR) are kept like the roles of one more
+broker, which does not exist. A few moves are kept beside the sets, and merged into them once there are some
+hundreds. `BrokerIndexBuilder` writes many moves into one new index. A large topic that is removed goes by its
+number from all sets at once, without a look at its partitions.
 
 The numbers of topics depend on the order in which they were created, so the indexes of two equal images may
 differ, and so may the order in which partitions are listed. Nothing of it is hashed or written.
@@ -13,7 +14,7 @@ differ, and so may the order in which partitions are listed. Nothing of it is ha
 
 from array import array
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from struct import Struct
@@ -34,13 +35,17 @@ ELIGIBLE: Final = 8
 LEADERLESS: Final = 1
 REASSIGNING: Final = 2
 NOT_PREFERRED: Final = 4
-"""The states of a partition, as bits; in the last one, another replica leads than the first."""
+WITH_ELR: Final = 8
+"""The states of a partition, as bits: in `NOT_PREFERRED` another replica leads than the first, in `WITH_ELR`
+there are eligible leader replicas, or last known ones.
+"""
 _STATES: Final = -1 << 40
 """The broker that does not exist, whose roles are the states. Ids of brokers have 32 bits."""
 
 ID_BITS: Final = 32
 """The low bits of a key, which are the partition's id."""
 ID_MASK: Final = (1 << ID_BITS) - 1
+_KEYS_END: Final = 1 << 64
 
 _ROLE_BITS: Final = 4
 _ROLE_MASK: Final = (1 << _ROLE_BITS) - 1
@@ -54,6 +59,12 @@ _PENDING_EACH: Final = 256
 """It may have more if they are of so many sets that fewer than these would be merged into each."""
 _STEP_MOVES: Final = 1_024
 """How many moves a step of `settling` merges, each of which may be of another block: 1 to 5 ms."""
+_MOVED_AWAY_MAX: Final = 64
+"""So many partitions of removed topics are moved away one by one; with more, topics go as a whole."""
+_MOVED_AWAY_EACH: Final = 1
+"""It may be more, if that is so many for each broker: a look at one's sets takes as long as a move."""
+_DROP_STEP: Final = 64
+"""How many brokers lose what removed topics had in one step of `settling`."""
 _FEW_MAX: Final = 64
 """The moves of so many partitions are appended to `waiting`; with more, all are merged into the sets."""
 _WAIT_MAX: Final = 256
@@ -66,9 +77,11 @@ _REMOVED: Final = False
 PartitionKey: TypeAlias = int
 Roles: TypeAlias = dict[NodeId, int]
 """The roles of each broker for one partition."""
-Assignment: TypeAlias = tuple[tuple[NodeId, ...], tuple[NodeId, ...], NodeId, tuple[NodeId, ...], bool]
-"""The replicas, the ISR, the leader and the ELR of one partition, and whether it is being reassigned."""
-NO_ASSIGNMENT: Final[Assignment] = ((), (), NO_NODE, (), False)
+Assignment: TypeAlias = tuple[tuple[NodeId, ...], tuple[NodeId, ...], NodeId, tuple[NodeId, ...], int]
+"""The replicas, the ISR, the leader and the ELR of one partition, and of its states those that do not follow
+from them: `REASSIGNING` and `WITH_ELR`.
+"""
+NO_ASSIGNMENT: Final[Assignment] = ((), (), NO_NODE, (), 0)
 """Of a partition that is not there."""
 _Moves: TypeAlias = "defaultdict[int, array[int]]"
 _ByBroker: TypeAlias = "Map[NodeId, _BrokerPartitions]"
@@ -98,6 +111,12 @@ class _BrokerPartitions(msgspec.Struct, frozen=True):
             removed = [key for (key, roles), is_added in last.items() if roles == each and not is_added]
             sets[each] = sets[each].changed(added, removed)
         return _BrokerPartitions(tuple(sets))
+
+    def without(self, topics: Collection[int]) -> "_BrokerPartitions":
+        """This without the partitions of topics with some numbers."""
+        moves = [move for move in _MOVE.iter_unpack(self.waiting) if move[0] >> ID_BITS not in topics]
+        sets = tuple([each.without(topics, ID_BITS) if each else each for each in self.sets])
+        return _BrokerPartitions(sets, b"".join([_MOVE.pack(*move) for move in moves]))
 
     def counts(self) -> list[int]:
         """How many partitions there are by roles, without moves being merged."""
@@ -164,7 +183,7 @@ def roles_of(
     isr: tuple[NodeId, ...],
     leader: NodeId,
     elr: tuple[NodeId, ...] = (),
-    is_reassigning: bool = False,  # noqa: FBT001, FBT002 - an Assignment is passed as it is
+    own_states: int = 0,
 ) -> Roles:
     """The roles of each broker for a partition, and its states."""
     roles_by_broker = dict.fromkeys(replicas, REPLICA)
@@ -174,9 +193,7 @@ def roles_of(
         roles_by_broker[broker] = roles_by_broker.get(broker, 0) | ELIGIBLE
     if leader >= 0:
         roles_by_broker[leader] = roles_by_broker.get(leader, 0) | LEADER
-    states = states_of(replicas, leader)
-    if is_reassigning:
-        states |= REASSIGNING
+    states = states_of(replicas, leader) | own_states
     if states:
         roles_by_broker[_STATES] = states
     return roles_by_broker
@@ -194,7 +211,7 @@ def _moves_between(before: Assignment, after: Assignment) -> tuple[tuple[NodeId,
 
 
 def states_of(replicas: tuple[NodeId, ...], leader: NodeId) -> int:
-    """The states of a partition that is not being reassigned. One without replicas is none."""
+    """The states of a partition that follow from these. One without replicas is in none of them."""
     if not replicas:
         return 0
     if leader < 0:
@@ -223,6 +240,8 @@ class BrokerIndexBuilder:
         "_added",
         "_brokers",
         "_few",
+        "_gone",
+        "_moved_away",
         "_next",
         "_removed",
         "_to_merge",
@@ -245,6 +264,10 @@ class BrokerIndexBuilder:
     _removed: _Moves
     _to_merge: list[int]
     """The brokers and roles whose turn to be merged has not come yet."""
+    _gone: set[int]
+    """The numbers of removed topics whose partitions are still in the sets and among the moves."""
+    _moved_away: int
+    """How many partitions of removed topics were moved away one by one."""
     leaders: "_Puts"
     """Where the key of a new partition goes that a broker leads, in sync."""
     followers: "_Puts"
@@ -259,6 +282,8 @@ class BrokerIndexBuilder:
         self._added = defaultdict(_numbers)
         self._removed = defaultdict(_numbers)
         self._to_merge = []
+        self._gone = set()
+        self._moved_away = 0
         self.leaders = _Puts(self._added, REPLICA | IN_SYNC | LEADER)
         self.followers = _Puts(self._added, REPLICA | IN_SYNC)
         self.out_of_sync = _Puts(self._added, REPLICA)
@@ -270,9 +295,15 @@ class BrokerIndexBuilder:
         self._next += 1
         return number
 
-    def remove_topic(self, number: int) -> None:
-        """Remove a topic whose partitions have been moved away."""
+    def remove_topic(self, number: int, rows: Iterator[tuple[int, Assignment]], count: int) -> None:
+        """Remove a topic with so many partitions; their ids and brokers are read only if they are few."""
         self._topics = self._topics.delete(number)
+        if self._moved_away + count > max(_MOVED_AWAY_MAX, _MOVED_AWAY_EACH * len(self._brokers)):
+            self._gone.add(number)
+            return
+        self._moved_away += count
+        for partition_id, assignment in rows:
+            self.move(number << ID_BITS | partition_id & ID_MASK, assignment, NO_ASSIGNMENT)
 
     @property
     def next_number(self) -> int:
@@ -323,6 +354,18 @@ class BrokerIndexBuilder:
         """Note the states of a new partition."""
         self._added[_move_key(_STATES, states)].append(key)
 
+    def partitions_in(self, state: int, number: int | None = None) -> list[tuple[Uuid, int]]:
+        """The partitions (topic id, partition id) in a state after all moves, of one topic or of all."""
+        deque(self._drop(), maxlen=0)
+        self._spill()
+        chosen = [roles for roles in _ROLES if roles & state]
+        for roles in chosen:
+            self._merge(_move_key(_STATES, roles))
+        sets = self._brokers.get(_STATES, _NO_PARTITIONS).compacted().sets
+        low, high = (0, _KEYS_END) if number is None else (number << ID_BITS, number + 1 << ID_BITS)
+        keys = sorted(chain.from_iterable(sets[roles].within(low, high) for roles in chosen))
+        return [(self._topics[key >> ID_BITS], _partition_id(key)) for key in keys]
+
     def make_room(self) -> None:
         """Merge some of the moves noted so far if they are many: as many as came in since the last time."""
         pending = sum(map(len, chain(self._added.values(), self._removed.values())))
@@ -336,6 +379,7 @@ class BrokerIndexBuilder:
 
     def settling(self) -> Iterator[None]:
         """Merge moves ahead that `image` would have to merge, in steps. None is noted after the first one."""
+        yield from self._drop()
         if not self._added and not self._removed:
             return
         self._spill()
@@ -346,6 +390,7 @@ class BrokerIndexBuilder:
 
     def image(self) -> BrokerIndex:
         """The index after all moves. Do not use this builder any more."""
+        deque(self._drop(), maxlen=0)
         if self._added or self._removed:
             self._spill()
             for move_key in {*self._added, *self._removed}:
@@ -355,6 +400,24 @@ class BrokerIndexBuilder:
                 partitions = self._brokers.get(broker, _NO_PARTITIONS)
                 self._brokers = self._brokers.set(broker, partitions.with_moves(moves))
         return BrokerIndex(self._brokers, self._topics, self._next)
+
+    def _drop(self) -> Iterator[None]:
+        """Drop what removed topics had, in steps. Who stops in between begins anew."""
+        gone = self._gone
+        if not gone:
+            return
+        self._spill()
+        for keys in chain(self._added.values(), self._removed.values()):
+            keys[:] = array("Q", [key for key in keys if key >> ID_BITS not in gone])  # stays, as in `_merge`
+        for at, (broker, partitions) in enumerate(self._brokers.items(), 1):
+            left = partitions.without(gone)
+            if any(left.sets) or left.waiting:
+                self._brokers = self._brokers.set(broker, left)
+            else:
+                self._brokers = self._brokers.delete(broker)
+            if at % _DROP_STEP == 0:
+                yield
+        self._gone = set()
 
     def _spill(self) -> None:
         """Put the few moves to the many."""

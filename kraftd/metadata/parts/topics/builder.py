@@ -12,7 +12,7 @@ of what it writes; here they are gone at once, as from its snapshots.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
@@ -21,7 +21,7 @@ from immutables import MapMutation
 
 from kraftd.errors import MalformedError, UnencodableError
 from kraftd.metadata.entities import hash_of_record
-from kraftd.metadata.entity_hash import HASH_MASK, hash_of_bytes, sum_of_hashes
+from kraftd.metadata.entity_hash import HASH_MASK, EntityHash, hash_of_bytes, sum_of_hashes
 from kraftd.metadata.impossible import ImpossibleRecordError
 from kraftd.metadata.parts.topics import change_fast_codec, partitions
 from kraftd.metadata.parts.topics.assignments import assignment_of, assignment_of_packed, read_alone
@@ -29,6 +29,7 @@ from kraftd.metadata.parts.topics.broker_index import (
     ID_BITS,
     ID_MASK,
     NO_ASSIGNMENT,
+    WITH_ELR,
     Assignment,
     BrokerIndexBuilder,
     PartitionKey,
@@ -47,7 +48,6 @@ from kraftd.metadata.parts.topics.partition_columns import Columns, Run, by_colu
 from kraftd.metadata.parts.topics.partition_fast_codec import (
     REPLICAS_AT,
     fast_fields,
-    fast_layout,
 )
 from kraftd.metadata.sorted_keys import sorted_in_steps
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, TopicRecord
@@ -84,7 +84,9 @@ class _Touched(msgspec.Struct):
 
     topic: Topic
     blocks: MapMutation[int, bytes]
-    open: dict[int, _OpenBlock]
+    sum: EntityHash
+    count: int
+    open: dict[int, _OpenBlock] = {}
 
 
 class TopicsBuilder:
@@ -142,6 +144,7 @@ class TopicsBuilder:
         touched = self._known(record.topic_id, offset)
         block, at = self._open(touched, record.partition_id >> BLOCK_BITS), record.partition_id & BLOCK_MASK
         old, new = block.row(at), partitions.made(record, offset)
+        touched.count += old is None
         self._partition_count += old is None
         were = NO_ASSIGNMENT if old is None else assignment_of_packed(old)
         block.put(at, (old, were), (_packed(new, offset), assignment_of(new)))
@@ -165,6 +168,9 @@ class TopicsBuilder:
         for value, fields, isr_count_at, isr_end in fast_fields(islice(values, start, None)):
             partition_id = fields[1]
             if partition_id >> BLOCK_BITS != number or fields[2] != topic_id:
+                if fields[2] != topic_id:
+                    start += self._count_new(topic_id, made)
+                    made = []
                 topic_id, number = fields[2], partition_id >> BLOCK_BITS
                 if topic_id not in self._topics:
                     break
@@ -196,9 +202,7 @@ class TopicsBuilder:
                 puts[broker].append(key)
             if leader != replicas[0]:
                 broker_index.add_states(key, states_of(replicas, leader))
-        self._sum += sum_of_hashes(made)
-        self._partition_count += len(made)
-        return start + len(made)
+        return start + self._count_new(topic_id, made)
 
     def put_runs(self, values: Sequence[bytes], start: int) -> int:
         """Put topics and partitions in bulk, from the values of their records, beginning at a position.
@@ -222,8 +226,7 @@ class TopicsBuilder:
             if run.topic is not None:
                 self.add_topic(run.topic, _NO_OFFSET)
             self._put_rows(run)
-        self._sum += sum_of_hashes([row for run in runs for row in run.rows])
-        self._partition_count += sum(len(run.rows) for run in runs)
+            self._count_new(run.topic_id, run.rows)
         for keys, replicas, isr_count in columns:
             self._broker_index.add_in_order(keys, replicas, isr_count)
         for key, assignment in alone:
@@ -255,15 +258,10 @@ class TopicsBuilder:
         self._known(topic_id, offset)
         self._pack()
         topic = self._topics[topic_id]
-        first = topic.number << ID_BITS
-        for partition_id, packed in topic.rows():
-            self._broker_index.move(
-                first | partition_id & ID_MASK, assignment_of_packed(packed), NO_ASSIGNMENT
-            )
-            self._sum -= hash_of_bytes(packed)
-            self._partition_count -= 1
-        self._broker_index.remove_topic(topic.number)
-        self._sum -= hash_of_record(topic.record)
+        assignments = ((partition_id, assignment_of_packed(packed)) for partition_id, packed in topic.rows())
+        self._broker_index.remove_topic(topic.number, assignments, topic.count)
+        self._partition_count -= topic.count
+        self._sum -= topic.sum + hash_of_record(topic.record)
         self._topics = self._topics.delete(topic_id)
         self._ids = self._ids.delete(topic.record.name)
         self._forget_form(topic.record.name)
@@ -277,16 +275,16 @@ class TopicsBuilder:
         The epoch of each partition that had one rises.
         """
         if not name:
-            self._each_with_elr(self._topics, partitions.cleared, offset)
+            self._each_with_elr(None, partitions.cleared, offset)
             return
         topic_id = self._ids.get(name)
         if topic_id is None:
             raise ImpossibleRecordError(offset, f"there is no topic {name}")
-        self._each_with_elr((topic_id,), partitions.cleared, offset)
+        self._each_with_elr(topic_id, partitions.cleared, offset)
 
     def drop_elr(self, offset: Offset) -> None:
         """Drop all eligible leader replicas: the feature is off. No epoch rises."""
-        self._each_with_elr(self._topics, partitions.without_elr, offset)
+        self._each_with_elr(None, partitions.without_elr, offset)
 
     def settling(self) -> Iterator[None]:
         """Do ahead, in steps, what `image` would have to do. Nothing is changed after the first one."""
@@ -399,8 +397,19 @@ class TopicsBuilder:
         touched = self._touched.get(topic_id)
         if touched is None:
             topic = self._topics[topic_id]
-            touched = self._touched[topic_id] = _Touched(topic, topic.blocks.mutate(), {})
+            touched = _Touched(topic, topic.blocks.mutate(), topic.sum, topic.count)
+            self._touched[topic_id] = touched
         return touched
+
+    def _count_new(self, topic_id: Uuid, rows: Sequence[bytes]) -> int:
+        """Count new partitions of a topic that are put in bulk, and add their hashes. Returns how many."""
+        if rows:
+            touched, hashes = self._touch(topic_id), sum_of_hashes(rows)
+            touched.sum += hashes
+            touched.count += len(rows)
+            self._sum += hashes
+            self._partition_count += len(rows)
+        return len(rows)
 
     def _open(self, touched: _Touched, number: int) -> _OpenBlock:
         block = touched.open.get(number)
@@ -424,22 +433,29 @@ class TopicsBuilder:
             topic = touched.topic
             for number, block in touched.open.items():
                 if block.rows:
-                    self._account(topic.number << ID_BITS | number << BLOCK_BITS & ID_MASK, block)
+                    first = topic.number << ID_BITS | number << BLOCK_BITS & ID_MASK
+                    touched.sum += self._account(first, block)
                     touched.blocks[number] = with_rows(block.packed, block.rows)
-            topics = topics.set(topic_id, Topic(topic.record, topic.number, touched.blocks.finish()))
+            packed = Topic(
+                topic.record, topic.number, touched.blocks.finish(), touched.sum & HASH_MASK, touched.count
+            )
+            topics = topics.set(topic_id, packed)
         self._topics = topics
         self._touched = {}
         self._open_count = 0
 
-    def _account(self, first: PartitionKey, block: _OpenBlock) -> None:
-        """Take what has changed in a block into the hash and the broker index."""
+    def _account(self, first: PartitionKey, block: _OpenBlock) -> EntityHash:
+        """Take what has changed in a block into the hash and the broker index. Returns the hash's rise."""
+        rise = 0
         for at, (old, were) in block.before.items():
             if old is not None:
-                self._sum -= hash_of_bytes(old)
-            self._sum += hash_of_bytes(block.rows[at])
+                rise -= hash_of_bytes(old)
+            rise += hash_of_bytes(block.rows[at])
             are = block.after[at]
             if were != are:
                 self._broker_index.move(first | at, were, are)
+        self._sum += rise
+        return rise
 
     def _make_room(self) -> None:
         """Bound the memory of changes that are not packed yet."""
@@ -449,26 +465,21 @@ class TopicsBuilder:
 
     def _each_with_elr(
         self,
-        topic_ids: Iterable[Uuid],
+        only: Uuid | None,
         change: Callable[[PartitionRecord], PartitionRecord],
         offset: Offset,
     ) -> None:
+        """Change each partition of one topic, or of all, that has eligible or last known leader replicas."""
         self._pack()
-        topics = self._topics
-        for topic_id in topic_ids:
-            for partition_id, packed in topics[topic_id].rows():
-                if fast_layout(packed) is not None:
-                    continue  # no tags, so no ELR
-                partition = partitions.unpack(packed)
-                if partitions.has_elr(partition):
-                    self._make_room()
-                    block = self._open(self._touch(topic_id), partition_id >> BLOCK_BITS)
-                    new = change(partition)
-                    block.put(
-                        partition_id & BLOCK_MASK,
-                        (packed, assignment_of(partition)),
-                        (_packed(new, offset), assignment_of(new)),
-                    )
+        number = None if only is None else self._topics[only].number
+        for topic_id, partition_id in self._broker_index.partitions_in(WITH_ELR, number):
+            self._make_room()
+            block = self._open(self._touch(topic_id), partition_id >> BLOCK_BITS)
+            at = partition_id & BLOCK_MASK
+            packed = row_at(block.packed, at) or b""
+            partition = partitions.unpack(packed)
+            new = change(partition)
+            block.put(at, (packed, assignment_of(partition)), (_packed(new, offset), assignment_of(new)))
 
 
 def _packed(partition: PartitionRecord, offset: Offset) -> bytes:

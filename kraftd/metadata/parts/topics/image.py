@@ -48,6 +48,10 @@ class Topic(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - compared,
     record: TopicRecord
     number: int
     blocks: Blocks = Map()
+    sum: EntityHash = 0
+    """Of the hashes of its partitions, so that they need not be read when it goes."""
+    count: int = 0
+    """How many partitions it has."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Topic) and self.record == other.record and self.blocks == other.blocks
@@ -121,7 +125,8 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):  # noqa: PLW1641 - com
 
     def partition_count_of(self, topic_id: Uuid) -> int:
         """How many partitions a topic has."""
-        return sum(1 for block in self._blocks(topic_id).values() for _ in rows_of(block))
+        topic = self._topics.get(topic_id)
+        return 0 if topic is None else topic.count
 
     # Lists of partitions (topic id, partition id), in no order, in time proportional to how many there are.
 

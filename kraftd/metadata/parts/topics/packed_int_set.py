@@ -63,6 +63,26 @@ class PackedIntSet(msgspec.Struct, frozen=True):
                 del block[at]
         return self._with(blocks)
 
+    def without(self, prefixes: Collection[int], low_bits: int) -> "PackedIntSet":
+        """The set without the numbers that begin with one of some prefixes, above so many low bits.
+
+        Only blocks between the least and the greatest of these are looked at, and of those that are all of
+        one prefix not the numbers.
+        """
+        begin = max(bisect_right(self._firsts, min(prefixes) << low_bits) - 1, 0)
+        end = bisect_left(self._firsts, max(prefixes) + 1 << low_bits)
+        left: dict[int, array[int]] = {}
+        for index in range(begin, end):
+            block = memoryview(self._blocks[index]).cast(_TYPE)
+            if block[0] >> low_bits == block[-1] >> low_bits:
+                if block[0] >> low_bits in prefixes:
+                    left[index] = array(_TYPE)
+                continue
+            kept = array(_TYPE, [number for number in block if number >> low_bits not in prefixes])
+            if len(kept) < len(block):
+                left[index] = kept
+        return self._with(left) if left else self
+
     def _last(self) -> int:
         return int(memoryview(self._blocks[-1]).cast(_TYPE)[-1])
 

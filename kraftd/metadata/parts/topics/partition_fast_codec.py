@@ -76,7 +76,7 @@ class Layout(NamedTuple):
         """Whom it is on; a record of a usual layout has no ELR and is not being reassigned."""
         isr_end = self.isr_end
         isr_at = self.isr_count_at + 1
-        return fields[REPLICAS_AT : isr_at - 1], fields[isr_at:isr_end], fields[isr_end + 1], (), False
+        return fields[REPLICAS_AT : isr_at - 1], fields[isr_at:isr_end], fields[isr_end + 1], (), 0
 
 
 class _Layouts(dict[tuple[int, bytes], Layout | None]):
