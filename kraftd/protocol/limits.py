@@ -40,6 +40,11 @@ ones."""
 CLUSTER_ID_BYTES_MAX: Final = 32_767
 """The longest text that Kafka's own protocol can carry. Its tools take any text for a cluster id."""
 
+CLIENT_ID_MAX: Final = 256
+"""Characters of a client id: on msgpack, where nodes and kraftctl name themselves, longer ones are refused.
+On Kafka's wire they may have 32,767 bytes and count as a whole, but are kept no longer than their request.
+"""
+
 WORDS_BYTES_MAX: Final = 200
 """What a response tells of a peer's words, or of a name in a request that means nothing here."""
 
