@@ -102,7 +102,8 @@ COMMITTED_BYTES_MAX: Final = 256 * KIB
 """The batches of a response to a reader that is no replica; one that is larger comes alone."""
 
 WATCHERS_MAX: Final = 256
-"""Readers that wait for the next commit on one node; above, they are answered at once, without records."""
+"""Readers that wait for the next commit on one node, or for the disk; above, they are answered at once,
+without records."""
 
 OPERATION_BYTES_MAX: Final = 8 * MIB
 """Record bytes of one operation; above, it is refused as a whole (KAFKA-14204)."""
