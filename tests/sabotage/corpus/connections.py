@@ -4,6 +4,7 @@ from tests.sabotage.mutant import mutant
 
 _IDLE = "tests/unit/net/test_idle_connections.py"
 _KEPT = f"{_IDLE}::test_an_idle_connection_keeps_little_of_what_was_said_on_it"
+_FETCHES = "tests/unit/runtime/test_committed_fetches.py"
 
 CONNECTIONS = (
     mutant(
@@ -56,5 +57,41 @@ CONNECTIONS = (
             "False",
         ),
         where=(f"{_IDLE}::test_a_client_id_of_msgpack_is_a_name_and_not_a_book",),
+    ),
+    mutant(
+        "the-disk-is-read-for-the-gone",
+        "D-24",
+        "Whoever asks for committed records and closes its connection has the disk read for itself, and others wait.",
+        "tests",
+        (
+            "kraftd.runtime.committed_fetches:CommittedFetches.forget",
+            "if each.connection.number != connection.number",
+            "",
+        ),
+        where=(f"{_FETCHES}::test_what_a_closed_connection_asked_for_is_not_read",),
+    ),
+    mutant(
+        "any-number-waits-for-the-disk",
+        "D-38",
+        "Readers of old records wait for the disk, however many they are.",
+        "tests",
+        ("kraftd.runtime.committed_fetches:CommittedFetches.serve", " + len(self._unread)", ""),
+        where=(f"{_FETCHES}::test_those_who_wait_for_the_disk_are_so_many_at_most",),
+    ),
+    mutant(
+        "a-host-that-is-none-ends-a-start",
+        "D-14",
+        "A controller that is to register at a host with an empty label ends.",
+        "tests",
+        ("kraftd.runtime.registration_manager:RegistrationManager._ask", "ValueError, ", ""),
+        where=("tests/unit/runtime/test_registration_manager.py",),
+    ),
+    mutant(
+        "keys-are-kept-whole",
+        "D-38",
+        "A logger remembers a thousand texts of 32 KB that peers chose.",
+        "tests",
+        ("kraftd.net.rate_limited_logger:_brief", "key[: limits.LOG_TEXT_MAX]", "key"),
+        where=("tests/unit/net/test_rate_limited_logger.py",),
     ),
 )
