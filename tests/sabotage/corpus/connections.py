@@ -5,6 +5,7 @@ from tests.sabotage.mutant import mutant
 _IDLE = "tests/unit/net/test_idle_connections.py"
 _KEPT = f"{_IDLE}::test_an_idle_connection_keeps_little_of_what_was_said_on_it"
 _FETCHES = "tests/unit/runtime/test_committed_fetches.py"
+_NAMES = "tests/unit/net/test_addresses.py"
 
 CONNECTIONS = (
     mutant(
@@ -93,5 +94,49 @@ CONNECTIONS = (
         "tests",
         ("kraftd.net.rate_limited_logger:_brief", "key[: limits.LOG_TEXT_MAX]", "key"),
         where=("tests/unit/net/test_rate_limited_logger.py",),
+    ),
+    mutant(
+        "a-lookup-takes-of-the-connects-time",
+        "D-14",
+        "Nodes whose names take two seconds to resolve never connect to each other.",
+        "tests",
+        (
+            "kraftd.net.peer_connections:PeerConnection._connect",
+            "asyncio.timeout(None)",
+            "asyncio.timeout(CONNECT_MS / 1_000)",
+        ),
+        where=(f"{_NAMES}::test_a_name_may_take_longer_to_resolve_than_a_connect_may_take",),
+    ),
+    mutant(
+        "a-name-server-is-needed-each-time",
+        "D-14",
+        "While the name server is away no connection between nodes that was lost comes back.",
+        "tests",
+        ("kraftd.net.addresses:HostAddresses.of", "if not known:", "if True:"),
+        where=(f"{_NAMES}::test_while_a_name_leads_nowhere_the_addresses_of_before_are_tried",),
+    ),
+    mutant(
+        "known-addresses-wait-for-the-name-server",
+        "D-14",
+        "A connection that was lost waits a quarter of a minute for a name server, though the address is known.",
+        "tests",
+        (
+            "kraftd.net.addresses:HostAddresses.of",
+            "TRUSTED_LOOKUP_MS if known and not self.have_failed else LOOKUP_MS",
+            "LOOKUP_MS",
+        ),
+        where=(f"{_NAMES}::test_while_a_name_leads_nowhere_the_addresses_of_before_are_tried",),
+    ),
+    mutant(
+        "only-the-first-address-is-tried",
+        "D-14",
+        "A peer with a dead address of IPv6 and a good one of IPv4 is never reached.",
+        "tests",
+        (
+            "kraftd.net.addresses:connect",
+            "if was_opened or number == len(addresses):",
+            "if was_opened or number == 1:",
+        ),
+        where=(f"{_NAMES}::test_an_address_that_does_not_answer_does_not_hide_the_next_one",),
     ),
 )
