@@ -139,4 +139,18 @@ CONNECTIONS = (
         ),
         where=(f"{_NAMES}::test_an_address_that_does_not_answer_does_not_hide_the_next_one",),
     ),
+    mutant(
+        "a-manifest-opens-every-snapshot",
+        "D-38",
+        "A client that asks for manifests has the loop open hundreds of files for each.",
+        "tests",
+        (
+            "kraftd.runtime.log_export:LogExports._snapshots",
+            "held[name] if name in held else _size_of(disk, folder / name)",
+            "_size_of(disk, folder / name)",
+        ),
+        where=(
+            "tests/unit/runtime/test_log_export.py::test_a_manifest_opens_no_snapshot_whose_size_is_known",
+        ),
+    ),
 )
