@@ -23,9 +23,14 @@ from typing import Any, Final, Protocol
 from kraftd.errors import ErrorCode
 from kraftd.net.budgets import PeerClass
 from kraftd.protocol.api_names import api_name
+from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Buffer, Request, UnsupportedVersion
 from kraftd.protocol.kafka_codec import API_VERSIONS, KAFKA
-from kraftd.protocol.limits import HEAD_BYTES_MAX_BEFORE_HANDSHAKE, SHORT_REQUEST_BYTES_MAX
+from kraftd.protocol.limits import (
+    HEAD_BYTES_MAX_BEFORE_HANDSHAKE,
+    SHORT_REQUEST_BYTES_MAX,
+    WORDS_BYTES_MAX,
+)
 from kraftd.protocol.messages import ApiVersionsResponse, ApiVersionsResponseApiVersion
 
 
@@ -82,8 +87,8 @@ class KafkaSession:
         connection.allow_frames(min(request_bytes_max, HEAD_BYTES_MAX_BEFORE_HANDSHAKE))
         connection.serve_in_order()
         self._requests = 0
-        self._only: Request | None = None
-        """The only request so far, if it was ApiVersions."""
+        self._only: tuple[str | None, str] | None = None
+        """How the client called itself and its library in its only request, if that was ApiVersions."""
 
     def handle(self, frame: Buffer) -> None:
         """Decode one request and give it to its handler, or keep it until there is room for its response."""
@@ -111,7 +116,7 @@ class KafkaSession:
             connection.fail("decoding a request", error)
         else:
             self._requests += 1
-            self._only = request if key == API_VERSIONS and self._requests == 1 else None
+            self._only = _names_in(request) if key == API_VERSIONS and self._requests == 1 else None
             connection.dispatch(request)
 
     def ended(self) -> None:
@@ -123,9 +128,8 @@ class KafkaSession:
         """
         if self._only is None:
             return
-        client_id = self._only.client_id
+        client_id, software = self._only
         if client_id is None or not _BROKERS_CLIENT_ID.fullmatch(client_id):
-            software = self._only.message.client_software_name
             self._connection.asked_nothing(client_id, software, _NEEDS_A_BROKER)
 
 
@@ -139,6 +143,12 @@ _NEEDS_A_BROKER: Final = (
 
 _OF_VOTERS: Final = frozenset({"Vote", "BeginQuorumEpoch", "EndQuorumEpoch"})
 """What Kafka's controllers ask each other."""
+
+
+def _names_in(request: Request) -> tuple[str | None, str]:
+    """How the sender of an ApiVersions calls itself and its library, as far as it is kept."""
+    client_id = None if request.client_id is None else brief(request.client_id, WORDS_BYTES_MAX)
+    return client_id, brief(request.message.client_software_name, WORDS_BYTES_MAX)
 
 
 def _why_unserved(key: int) -> str:

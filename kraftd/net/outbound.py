@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from kraftd.errors import ErrorCode, UnencodableError
+from kraftd.net.addresses import HostAddresses, connect
 from kraftd.net.connection import CallbackError, FrameConnection, Outbox
 from kraftd.net.handshake import Identity, Refusal, common_versions, refusal_of_response
 from kraftd.net.rate_limited_logger import RateLimitedLogger
@@ -28,8 +29,9 @@ from kraftd.types import ZERO_UUID, Endpoint, NodeId, Uuid
 
 CONNECT_MS = 2_000
 CHALLENGE_MS = 500
-"""How long a challenge may take to connect, and how long it stays open then. A node that takes the nonce
-shows it at once; if its machine loses power before that, only another challenge can reach it.
+"""How long a challenge may take to find an address, to connect to it, and how long it stays open then. A node
+that takes the nonce shows it at once; if its machine loses power before that, only another challenge can
+reach it.
 """
 _GREETING_ID = 0
 _GREETING = (HandshakeRequest.API_KEY, HandshakeRequest.MAX_VERSION)
@@ -84,6 +86,7 @@ class ConnectionOwner(Protocol):
 
     peer: NodeId
     endpoint: Endpoint
+    addresses: HostAddresses
 
     @property
     def context(self) -> ConnectionContext:
@@ -306,8 +309,8 @@ class Challenge(OutboundConnection):
         """Connect and wait for the end. A failure is not logged: `PeerConnection` logs it."""
         endpoint = self.owner.endpoint
         with suppress(OSError, ValueError, OverflowError):
-            async with asyncio.timeout(CHALLENGE_MS / 1_000):
-                await asyncio.get_running_loop().create_connection(lambda: self, endpoint.host, endpoint.port)
+            found = await self.owner.addresses.of(endpoint.host, CHALLENGE_MS)
+            await connect(self, found, endpoint.port, CHALLENGE_MS)
             await self.over.wait()
 
     def stop(self) -> None:

@@ -7,8 +7,8 @@ left alone, and another connection brings the nonce.
 
 Entered through `PeerConnections.send`; responses and failures go to the handler, under the correlation id
 that the raft node gave. Responses may come in any order, so a fetch that waits at the leader delays
-nothing. A `PeerConnection` connects by itself, resolves the host anew each time, shakes hands, and after a
-failure waits 40 to 600 ms; requests made meanwhile wait for the next attempt and fail with it.
+nothing. A `PeerConnection` connects by itself, resolves the host anew each time (`addresses`), shakes hands,
+and after a failure waits 40 to 600 ms; requests made meanwhile wait for the next attempt and fail with it.
 
 The same outage is logged once, not at every attempt. A failed connect never counts as a closed connection
 (D-08): `connection_lost` is only for connections that the handler was told of.
@@ -21,6 +21,8 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kraftd.net import addresses
+from kraftd.net.addresses import HostAddresses, connect
 from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity
 from kraftd.net.outbound import CONNECT_MS, Challenge, OutboundConnection, PeerHandler
@@ -113,11 +115,12 @@ class PeerConnection:
         self.context = context
         self.peer = peer
         self.endpoint = endpoint
+        self.addresses = HostAddresses()
         self.trouble = ""
         self.task: asyncio.Task[None] | None = None
         self._connection: OutboundConnection | None = None
         self._limit: asyncio.Timeout | None = None
-        """How long a connection that is being opened may take."""
+        """Ends an attempt to open a connection; nothing does by itself."""
         self._is_in_backoff = False
         self._challenge: Challenge | None = None
         self._waiting: list[tuple[int, Any]] = []
@@ -145,20 +148,24 @@ class PeerConnection:
             await self._wait_backoff()
 
     async def _connect(self, connection: "OutboundConnection") -> bool:
-        loop, endpoint = asyncio.get_running_loop(), self.endpoint
+        endpoint, step = self.endpoint, f"no address was found within {addresses.LOOKUP_MS} ms"
         try:
-            async with asyncio.timeout(CONNECT_MS / 1_000) as self._limit:
-                await loop.create_connection(lambda: connection, endpoint.host, endpoint.port)
+            async with asyncio.timeout(None) as self._limit:
+                found = await self.addresses.of(endpoint.host)
+                step = f"did not answer within {CONNECT_MS} ms"
+                await connect(connection, found, endpoint.port, CONNECT_MS)
         except TimeoutError:
             if not self._retry.is_set():
-                self._log_trouble(f"{endpoint} did not answer within {CONNECT_MS} ms")
+                self._log_trouble(f"{endpoint}: {step}")
         except (OSError, ValueError, OverflowError) as error:
             # The last two: a host or port that is none. A peer may have told us so; that is not fatal.
             self._log_trouble(f"cannot connect to {endpoint}: {_cause(error)}")
         else:
+            self.addresses.have_failed = False
             return True
         finally:
             self._limit = None
+        self.addresses.have_failed = True
         return False
 
     def ready(self, connection: "OutboundConnection") -> None:

@@ -3,7 +3,7 @@
 Entered through `RateLimitedLogger.warning` and `info`: the first line of a name and key is logged,
 repeats within a minute are only counted, and the next line that is logged tells how many were left out.
 With `lines_max`, one name has no more lines than that in a minute, however many keys it has: an attacker
-with many addresses has many keys. Long texts are cut.
+with many addresses has many keys. Long texts are cut, in keys too.
 """
 
 from collections.abc import Callable, Hashable
@@ -57,7 +57,7 @@ class RateLimitedLogger:
     def _log_once(
         self, write: Callable[..., object], line_name: str, key: Hashable, fields: dict[str, object]
     ) -> None:
-        now_s = self._clock_s()
+        now_s, key = self._clock_s(), _brief(key)
         repeated = self._repeated.get((line_name, key))
         if repeated is not None and now_s - repeated.logged_at_s < self._interval_s:
             repeated.suppressed += 1
@@ -80,3 +80,10 @@ class RateLimitedLogger:
             self._repeated.clear()
         self._repeated[(line_name, key)] = _Repeated(now_s)
         write(line_name, **fields)
+
+
+def _brief(key: Hashable) -> Hashable:
+    """What is kept of a key: of its texts, which a peer may have chosen, the beginning."""
+    if isinstance(key, str):
+        return key[: limits.LOG_TEXT_MAX]
+    return tuple(map(_brief, key)) if isinstance(key, tuple) else key

@@ -234,8 +234,8 @@ class InboundConnection(BudgetedConnection):
 
     def __init__(self, server: Server, number: int) -> None:
         super().__init__(server, number)
-        self.greeting: HandshakeRequest | None = None
-        """The greeting, once the handshake is done."""
+        self._claimed_id: NodeId | None = None
+        """All that is kept of the greeting, which may be long: decoded, ten times as long as it came."""
         self.refused = False
         self.client: Client | None = None
         """Who its requests are from; made with the first of them by whoever asks."""
@@ -261,7 +261,7 @@ class InboundConnection(BudgetedConnection):
     @property
     def claimed_id(self) -> NodeId | None:
         """The node id of its greeting; None before the greeting."""
-        return None if self.greeting is None else self.greeting.node_id
+        return self._claimed_id
 
     def refusal_unread(self, api_key: int) -> Any:
         """The response to every request of an API that there is now; None if they have to be read."""
@@ -285,7 +285,7 @@ class InboundConnection(BudgetedConnection):
         if self._kafka is not None:
             self._kafka.handle(frame)
             return
-        if self.greeting is None:
+        if self._claimed_id is None:
             self._handle_before_greeting(frame)
             return
         if self._unconfirmed is not None and self._must_wait(self._unconfirmed, frame):
@@ -350,7 +350,7 @@ class InboundConnection(BudgetedConnection):
         self.limited_logger.warning(
             "peer_refused", key=(self.host, reason), address=self.address, reason=reason
         )
-        if self.greeting is None and self.codec is not KAFKA:
+        if self._claimed_id is None and self.codec is not KAFKA:
             refusal = self._server.identity.refusal(error, reason)
             self.send_response(HandshakeRequest.MAX_VERSION, self._greeting_id, refusal)
         self.close(f"refused: {reason}")
@@ -419,7 +419,7 @@ class InboundConnection(BudgetedConnection):
                 return
         if not greeting.challenge:
             self._end_handshake_timer()
-        self.greeting = greeting
+        self._claimed_id = node_id
         if is_voters:
             self._unconfirmed = []
         else:
@@ -439,12 +439,12 @@ class InboundConnection(BudgetedConnection):
     def _respond_malformed(self, error: MalformedRequestError) -> None:
         """Answer INVALID_REQUEST under the request's correlation id, if the response has a field for it."""
         response = self.codec.apis[error.api_key].response
-        if self.greeting is not None and "error_code" in response.__struct_fields__:
+        if self._claimed_id is not None and "error_code" in response.__struct_fields__:
             refusal = response(error_code=ErrorCode.INVALID_REQUEST)
             self.send_response(error.version, error.correlation_id, refusal)
 
     def _respond_api_versions(self, version: int, correlation_id: int, error: ErrorCode) -> None:
-        if self.greeting is None and self._asked_versions:
+        if self._claimed_id is None and self._asked_versions:
             self.reject("ApiVersions twice before the handshake")
             return
         self._asked_versions = True

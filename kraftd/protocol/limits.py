@@ -40,6 +40,11 @@ ones."""
 CLUSTER_ID_BYTES_MAX: Final = 32_767
 """The longest text that Kafka's own protocol can carry. Its tools take any text for a cluster id."""
 
+CLIENT_ID_MAX: Final = 256
+"""Characters of a client id: on msgpack, where nodes and kraftctl name themselves, longer ones are refused.
+On Kafka's wire they may have 32,767 bytes and count as a whole, but are kept no longer than their request.
+"""
+
 WORDS_BYTES_MAX: Final = 200
 """What a response tells of a peer's words, or of a name in a request that means nothing here."""
 
@@ -97,7 +102,8 @@ COMMITTED_BYTES_MAX: Final = 256 * KIB
 """The batches of a response to a reader that is no replica; one that is larger comes alone."""
 
 WATCHERS_MAX: Final = 256
-"""Readers that wait for the next commit on one node; above, they are answered at once, without records."""
+"""Readers that wait for the next commit on one node, or for the disk; above, they are answered at once,
+without records."""
 
 OPERATION_BYTES_MAX: Final = 8 * MIB
 """Record bytes of one operation; above, it is refused as a whole (KAFKA-14204)."""

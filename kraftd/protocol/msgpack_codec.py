@@ -20,6 +20,7 @@ from kraftd.errors import MalformedError, UnencodableError
 from kraftd.protocol.apis import Api, api_table
 from kraftd.protocol.codec import Buffer, MalformedRequestError, Request, UnsupportedVersion
 from kraftd.protocol.limits import (
+    CLIENT_ID_MAX,
     HEAD_BYTES_MAX,
     NESTED_ELEMENTS_MAX,
     RECORDS_BYTES_MAX,
@@ -176,6 +177,9 @@ class MsgpackCodec:
         body = self._requests.bodies.get((key, version)) or self._requests.body(key, version)
         if body is None:
             raise UnsupportedVersion(key, version, head.correlation_id, self.apis.get(key))
+        if head.client_id is not None and len(head.client_id) > CLIENT_ID_MAX:
+            text = f"a client id of {len(head.client_id)} characters; {CLIENT_ID_MAX} are accepted"
+            raise MalformedRequestError(text, key, version, head.correlation_id)
         decode, build = body
         try:
             if len(frame) > SHORT_REQUEST_BYTES_MAX:

@@ -94,8 +94,9 @@ class CommittedFetches(TimedTurnTask):
         return {FetchCommittedRequest: self.serve}
 
     def forget(self, connection: InboundConnection) -> None:
-        """Drop the request of a closed connection."""
+        """Drop the requests of a closed connection, unless the disk is being read for one."""
         self._waiting.pop(connection.number, None)
+        self._unread = deque(each for each in self._unread if each.connection.number != connection.number)
 
     def serve(self, connection: Requester, request: Request) -> None:
         """Refuse a request, or let it wait for this turn's end or for records."""
@@ -110,7 +111,7 @@ class CommittedFetches(TimedTurnTask):
         former = self._waiting.pop(connection.number, None)
         if former is not None:
             self._reply(former)
-        if len(self._waiting) >= WATCHERS_MAX:
+        if len(self._waiting) + len(self._unread) >= WATCHERS_MAX:
             self._reply(waiting)
             return
         self._waiting[connection.number] = waiting

@@ -70,6 +70,11 @@ def dialable(endpoint: Endpoint) -> Endpoint:
         raise ValueError(f"{str(endpoint)!r} is no address that others can reach")
     if endpoint.port == 0:
         raise ValueError(f"{str(endpoint)!r} has no port that others can reach")
+    try:
+        endpoint.host.encode("idna")
+    except UnicodeError:
+        why = "its host has an empty label, or one of more than 63 characters"
+        raise ValueError(f"{str(endpoint)!r} is no address that others can reach: {why}") from None
     return endpoint
 
 

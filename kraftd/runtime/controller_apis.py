@@ -36,7 +36,7 @@ from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
-from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX, WORDS_BYTES_MAX
+from kraftd.protocol.limits import CLIENT_ID_MAX, RESIGN_TIMEOUT_MS_MAX, WORDS_BYTES_MAX
 from kraftd.protocol.messages import BrokerHeartbeatRequest, ResignLeaderRequest, ResignLeaderResponse
 from kraftd.raft import RaftNode, size_of
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
@@ -252,7 +252,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         client = connection.client
         if client is None or client.client_id != request.client_id:
             client = replace(connection.session, client_id=request.client_id)
-            connection.client = client
+            connection.client = client if len(request.client_id or "") <= CLIENT_ID_MAX else None
         decision = controller.handle(message, now, request.api_version, client)
         if type(decision) is Write:
             caller = _Caller(connection, request.api_version, request.correlation_id)

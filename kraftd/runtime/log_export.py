@@ -214,10 +214,13 @@ class LogExports(TimedTurnTask):
         would take the whole export with it. The one of offset 0 is never removed.
         """
         disk, folder = self._directory.disk, self._directory.path / names.LOG_DIRECTORY
-        held = {names.snapshot_name(info.id) for info in self._directory.snapshots.infos}
+        held = {names.snapshot_name(info.id): info.size_bytes for info in self._directory.snapshots.infos}
         found = [name for name in disk.names(folder) if name in held or name == ZERO_CHECKPOINT]
         return {
-            f"{names.LOG_DIRECTORY}/{name}": (folder / name, _size_of(disk, folder / name))
+            f"{names.LOG_DIRECTORY}/{name}": (
+                folder / name,
+                held[name] if name in held else _size_of(disk, folder / name),
+            )
             for name in found[: max(count_max, 0)]
         }
 

@@ -89,7 +89,8 @@ class RegistrationManager:
                 response = await _exchange(active, request_of(self._me))
         except TimeoutError:
             return f"{active} did not answer within {REQUEST_S:.0f} s"
-        except (OSError, EOFError, KraftdError) as error:
+        except (OSError, ValueError, OverflowError, EOFError, KraftdError) as error:
+            # ValueError: a host that is none, of which not even a name can be made to look up.
             return f"{active}: {str(error) or type(error).__name__}"
         if response.error_code == ErrorCode.NONE:
             return None

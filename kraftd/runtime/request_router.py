@@ -29,7 +29,9 @@ class Requester(Protocol):
     """
 
     client: Client | None
-    """A cache: the sender of the last request, which most often sends the next one; None before the first."""
+    """A cache: the sender of the last request, which most often sends the next one; None before the first,
+    and if that called itself at length.
+    """
 
     @property
     def number(self) -> int:

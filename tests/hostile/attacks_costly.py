@@ -177,6 +177,22 @@ def slots_full_of_idle_clients(ground: Ground) -> None:
         pass
 
 
+@attack(CLIENT)
+def idle_after_a_long_greeting(ground: Ground) -> None:
+    """150 clients that name 12,500 APIs in their greeting, and then stay and say nothing."""
+    greeting = wire.greeting(api_keys=[[1, 0, 0, {}]] * 12_500)
+    greeted = 0
+    for number in range(150):
+        with unharmed():
+            line = ground.line(ground.node_ids[number % 3])
+            line.send(greeting)
+            line.receive()
+            greeted += 1
+    ground.note(f"{greeted} of 150 were greeted")
+    for _ in ground.lasting(0.1):
+        pass
+
+
 def _newcomer(ground: Ground) -> None:
     """A client from another address, now."""
     try:

@@ -171,6 +171,25 @@ def kafka_slots_full_of_clients(ground: Ground) -> None:
 
 
 @attack(CLIENT)
+def kafka_idle_after_long_names(ground: Ground) -> None:
+    """300 clients that call themselves and their library by 30 KB each, of four bytes a character in memory,
+    and then stay and say nothing.
+    """
+    word = "\U0001f600".encode() + b"x" * 30_000
+    asked = b"\0\x12\0\3\0\0\0\1" + len(word).to_bytes(2, "big") + word + b"\0"
+    asked += uvarint(len(word) + 1) + word + uvarint(2) + b"1" + b"\0"
+    answered = 0
+    for number in range(300):
+        with unharmed():
+            line = ground.line(ground.node_ids[number % 3])
+            line.send(framed(asked))
+            answered += bool(line.socket.recv(1 << 16))
+    ground.note(f"{answered} of 300 were answered")
+    for _ in ground.lasting(0.1):
+        pass
+
+
+@attack(CLIENT)
 def kafka_responses_that_nobody_reads(ground: Ground) -> None:
     """A hundred clients with tiny buffers ask 2,000 times what is served, and never read."""
     for number in range(100):

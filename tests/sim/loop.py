@@ -238,6 +238,10 @@ class SimLoop:
         assert self._connect is not None
         return await self._connect(self, factory, host, port)  # type: ignore[no-any-return]
 
+    async def getaddrinfo(self, host: str, _port: None, **_words: object) -> list[tuple[Any, ...]]:
+        """Names lead where they lead when somebody connects to them (`create_connection`)."""
+        return [(0, 0, 0, "", (host, 0))]
+
     def get_debug(self) -> bool:
         return False
 

@@ -6,6 +6,7 @@ from tests.sabotage.corpus.brokers import BROKERS
 from tests.sabotage.corpus.budgets import WORK
 from tests.sabotage.corpus.claims import CLAIMS
 from tests.sabotage.corpus.conformance import CONFORMANCE
+from tests.sabotage.corpus.connections import CONNECTIONS
 from tests.sabotage.corpus.deletions import DELETIONS
 from tests.sabotage.corpus.downloads import DOWNLOADS
 from tests.sabotage.corpus.electing import ELECTING
@@ -78,4 +79,5 @@ MUTANTS = (
     *OBSERVING,
     *GROUPS,
     *CONFORMANCE,
+    *CONNECTIONS,
 )

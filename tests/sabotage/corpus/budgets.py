@@ -200,7 +200,7 @@ WORK = (
         "tests",
         (
             f"{_SERVER}._respond_api_versions",
-            "if self.greeting is None and self._asked_versions:",
+            "if self._claimed_id is None and self._asked_versions:",
             "if False:",
         ),
         where=(f"{_NET}::test_a_second_api_versions_before_the_greeting_ends_the_connection",),

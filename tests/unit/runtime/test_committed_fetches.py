@@ -200,3 +200,25 @@ def test_what_the_disk_cannot_give_is_another_nodes_to_tell() -> None:
     world.raft_node.log.start_offset = 6  # cut meanwhile
     world.reads[1][1](b"")
     assert reader.responses[1].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.covers("D-24")
+def test_what_a_closed_connection_asked_for_is_not_read() -> None:
+    world, readers = World(in_memory=10), [Reader(number) for number in range(3)]
+    for reader in readers:
+        world.ask(reader, 0)
+    assert len(world.reads) == 1
+    world.fetches.forget(readers[1])  # type: ignore[arg-type]
+    for _ in range(2):
+        world.reads.pop()[1](world.batch(0))
+    assert world.reads == []
+    assert [len(reader.responses) for reader in readers] == [1, 0, 1]
+
+
+@pytest.mark.covers("D-38")
+def test_those_who_wait_for_the_disk_are_so_many_at_most() -> None:
+    world, readers = World(in_memory=10), [Reader(number) for number in range(WATCHERS_MAX + 2)]
+    for reader in readers:
+        world.ask(reader, 0)
+    assert [len(reader.responses) for reader in readers] == [0] * (WATCHERS_MAX + 1) + [1]
+    assert readers[-1].records == [b""]

@@ -160,6 +160,8 @@ def test_retention_may_be_nothing_or_without_a_bound_as_in_kafka(value: int) -> 
     ("key", "value", "complaint"),
     [
         ("controller.quorum.voters", "1@0.0.0.0:1", "no address that others can reach"),
+        ("controller.quorum.voters", "1@a..b:1", "empty label"),
+        ("controller.quorum.voters", f"1@{'x' * 64}.example:1", "more than 63 characters"),
         ("controller.quorum.voters", "7@alpha:9093", "2 is not among the voters"),
         ("advertised.listeners", "CONTROLLER://:9093", "no address that others can reach"),
         ("advertised.listeners", "CONTROLLER", "not NAME://host:port"),

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.admin_apis import OPERATIONS
@@ -16,7 +17,7 @@ from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.codec import Request
-from kraftd.protocol.limits import RESIGN_TIMEOUT_MS_MAX
+from kraftd.protocol.limits import CLIENT_ID_MAX, RESIGN_TIMEOUT_MS_MAX
 from kraftd.protocol.messages import (
     BrokerHeartbeatRequest,
     HandshakeRequest,
@@ -119,6 +120,21 @@ def receive(made: ControllerApis, connection: Any, request: Request) -> None:
     router = RequestRouter()
     router.add(made.handlers)
     router.request_received(connection, request)
+
+
+def test_of_a_long_client_id_a_connection_keeps_nothing_and_the_decision_is_told_all() -> None:
+    """On Kafka's wire it may have 32,767 bytes, and a quota may name it."""
+    made, _, connection = apis()
+    told: list[str | None] = []
+    handle = made._controller.handle
+    made._controller.handle = lambda message, now, version, client: (  # type: ignore[method-assign]
+        told.append(client.client_id) or handle(message, now, version, client)  # type: ignore[func-returns-value]
+    )
+    for length in (1, CLIENT_ID_MAX, CLIENT_ID_MAX + 1, 32_767):
+        receive(made, connection, replace(request(alter("x")), client_id="c" * length))
+        kept = connection.client
+        assert (kept is not None and kept.client_id == "c" * length) == (length <= CLIENT_ID_MAX)
+    assert [len(client_id or "") for client_id in told] == [1, CLIENT_ID_MAX, CLIENT_ID_MAX + 1, 32_767]
 
 
 @pytest.mark.covers("D-13")

@@ -13,6 +13,7 @@ from kraftd.protocol.messages import ExportChunkRequest, ExportManifestRequest
 from kraftd.raft import Retention
 from kraftd.records import quorum_state
 from kraftd.runtime.log_export import IDLE_MS, LogExports
+from kraftd.storage.bootstrap import ZERO_CHECKPOINT
 from kraftd.types import NEVER_MS, Election, Now, ReplicaKey
 from tests.unit.runtime.test_log_cleaner import World
 from tests.unit.storage.batches import run_of
@@ -158,3 +159,28 @@ async def test_a_truncation_while_a_chunk_is_read_voids_the_export(exporting: Ex
         response, data = await asked
     assert (response.error_code, data) == (ErrorCode.SNAPSHOT_NOT_FOUND, b"")
     assert response.error_message == "the log was truncated meanwhile; start again"
+
+
+@pytest.mark.covers("D-38")
+async def test_a_manifest_opens_no_snapshot_whose_size_is_known(
+    exporting: Exporting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may ask for manifests without end, of hundreds of snapshots, and the loop reads them."""
+    opened: list[str] = []
+    disk = exporting.world.directory.disk
+    open_file = disk.open
+    monkeypatch.setattr(
+        disk, "open", lambda path, access: opened.append(path.name) or open_file(path, access)
+    )
+    async with asyncio.TaskGroup() as tasks:
+        await exporting.begin(tasks)
+        manifest, _ = await exporting.ask(ExportManifestRequest())
+        sizes = {file.name: file.size_bytes for file in manifest.files}
+        exporting.exports.forget(exporting)  # type: ignore[arg-type]
+    on_disk = [(path, path.stat().st_size) for path in exporting.world.log_path.glob("*.checkpoint")]
+    assert len(on_disk) >= 2
+    assert {
+        f"{exporting.world.log_path.name}/{path.name}": size for path, size in on_disk
+    }.items() <= sizes.items()
+    known = {path.name for path, _ in on_disk} - {ZERO_CHECKPOINT}
+    assert known.isdisjoint(opened)

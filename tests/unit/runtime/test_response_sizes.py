@@ -213,7 +213,9 @@ def exported(request: Any, *, segments: int, snapshots: int = 0) -> list[Respons
         close=lambda _: None,
     )
     log.reader_view = lambda: SimpleNamespace(pin=lambda: None)
-    kept = SimpleNamespace(hold=lambda: None, infos=[SimpleNamespace(id=each) for each in ids])
+    kept = SimpleNamespace(
+        hold=lambda: None, infos=[SimpleNamespace(id=each, size_bytes=1 << 62) for each in ids]
+    )
     directory: Any = SimpleNamespace(path=Path("/anywhere"), log=log, disk=disk, snapshots=kept)
     raft_node: Any = SimpleNamespace(epoch=1 << 30, leader_id=1 << 30, high_watermark=1 << 62)
     tasks: Any = SimpleNamespace()

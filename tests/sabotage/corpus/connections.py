@@ -1,0 +1,156 @@
+"""Bugs of what a connection keeps while it is open, and of how one is opened."""
+
+from tests.sabotage.mutant import mutant
+
+_IDLE = "tests/unit/net/test_idle_connections.py"
+_KEPT = f"{_IDLE}::test_an_idle_connection_keeps_little_of_what_was_said_on_it"
+_FETCHES = "tests/unit/runtime/test_committed_fetches.py"
+_NAMES = "tests/unit/net/test_addresses.py"
+
+CONNECTIONS = (
+    mutant(
+        "a-greeting-is-kept",
+        "D-38",
+        "A client that greeted with 64 KiB costs ten times as much memory while it stays and says nothing.",
+        "tests",
+        (
+            "kraftd.net.server:InboundConnection._greet",
+            "self._claimed_id = node_id",
+            "self._claimed_id, self._kept = node_id, greeting",
+        ),
+        where=(_KEPT,),
+    ),
+    mutant(
+        "long-names-are-kept",
+        "D-38",
+        "A client of Kafka's wire that asked what is served is remembered by names of 30 KB.",
+        "tests",
+        (
+            "kraftd.net.kafka_session:_names_in",
+            "brief(request.message.client_software_name, WORDS_BYTES_MAX)",
+            "request.message.client_software_name",
+        ),
+        where=(_KEPT,),
+    ),
+    mutant(
+        "any-client-id-is-kept",
+        "D-38",
+        "A connection keeps what its last request called itself, however long that is.",
+        "tests",
+        (
+            "kraftd.runtime.controller_apis:ControllerApis._handle",
+            'client if len(request.client_id or "") <= CLIENT_ID_MAX else None',
+            "client",
+        ),
+        where=(
+            "tests/unit/runtime/test_controller_apis.py"
+            "::test_of_a_long_client_id_a_connection_keeps_nothing_and_the_decision_is_told_all",
+        ),
+    ),
+    mutant(
+        "a-client-id-is-a-book",
+        "D-38",
+        "A request on msgpack that waits is kept with a client id of a megabyte.",
+        "tests",
+        (
+            "kraftd.protocol.msgpack_codec:MsgpackCodec.decode_request",
+            "len(head.client_id) > CLIENT_ID_MAX",
+            "False",
+        ),
+        where=(f"{_IDLE}::test_a_client_id_of_msgpack_is_a_name_and_not_a_book",),
+    ),
+    mutant(
+        "the-disk-is-read-for-the-gone",
+        "D-24",
+        "Whoever asks for committed records and closes its connection has the disk read for itself, and others wait.",
+        "tests",
+        (
+            "kraftd.runtime.committed_fetches:CommittedFetches.forget",
+            "if each.connection.number != connection.number",
+            "",
+        ),
+        where=(f"{_FETCHES}::test_what_a_closed_connection_asked_for_is_not_read",),
+    ),
+    mutant(
+        "any-number-waits-for-the-disk",
+        "D-38",
+        "Readers of old records wait for the disk, however many they are.",
+        "tests",
+        ("kraftd.runtime.committed_fetches:CommittedFetches.serve", " + len(self._unread)", ""),
+        where=(f"{_FETCHES}::test_those_who_wait_for_the_disk_are_so_many_at_most",),
+    ),
+    mutant(
+        "a-host-that-is-none-ends-a-start",
+        "D-14",
+        "A controller that is to register at a host with an empty label ends.",
+        "tests",
+        ("kraftd.runtime.registration_manager:RegistrationManager._ask", "ValueError, ", ""),
+        where=("tests/unit/runtime/test_registration_manager.py",),
+    ),
+    mutant(
+        "keys-are-kept-whole",
+        "D-38",
+        "A logger remembers a thousand texts of 32 KB that peers chose.",
+        "tests",
+        ("kraftd.net.rate_limited_logger:_brief", "key[: limits.LOG_TEXT_MAX]", "key"),
+        where=("tests/unit/net/test_rate_limited_logger.py",),
+    ),
+    mutant(
+        "a-lookup-takes-of-the-connects-time",
+        "D-14",
+        "Nodes whose names take two seconds to resolve never connect to each other.",
+        "tests",
+        (
+            "kraftd.net.peer_connections:PeerConnection._connect",
+            "asyncio.timeout(None)",
+            "asyncio.timeout(CONNECT_MS / 1_000)",
+        ),
+        where=(f"{_NAMES}::test_a_name_may_take_longer_to_resolve_than_a_connect_may_take",),
+    ),
+    mutant(
+        "a-name-server-is-needed-each-time",
+        "D-14",
+        "While the name server is away no connection between nodes that was lost comes back.",
+        "tests",
+        ("kraftd.net.addresses:HostAddresses.of", "if not known:", "if True:"),
+        where=(f"{_NAMES}::test_while_a_name_leads_nowhere_the_addresses_of_before_are_tried",),
+    ),
+    mutant(
+        "known-addresses-wait-for-the-name-server",
+        "D-14",
+        "A connection that was lost waits a quarter of a minute for a name server, though the address is known.",
+        "tests",
+        (
+            "kraftd.net.addresses:HostAddresses.of",
+            "TRUSTED_LOOKUP_MS if known and not self.have_failed else LOOKUP_MS",
+            "LOOKUP_MS",
+        ),
+        where=(f"{_NAMES}::test_while_a_name_leads_nowhere_the_addresses_of_before_are_tried",),
+    ),
+    mutant(
+        "only-the-first-address-is-tried",
+        "D-14",
+        "A peer with a dead address of IPv6 and a good one of IPv4 is never reached.",
+        "tests",
+        (
+            "kraftd.net.addresses:connect",
+            "if was_opened or number == len(addresses):",
+            "if was_opened or number == 1:",
+        ),
+        where=(f"{_NAMES}::test_an_address_that_does_not_answer_does_not_hide_the_next_one",),
+    ),
+    mutant(
+        "a-manifest-opens-every-snapshot",
+        "D-38",
+        "A client that asks for manifests has the loop open hundreds of files for each.",
+        "tests",
+        (
+            "kraftd.runtime.log_export:LogExports._snapshots",
+            "held[name] if name in held else _size_of(disk, folder / name)",
+            "_size_of(disk, folder / name)",
+        ),
+        where=(
+            "tests/unit/runtime/test_log_export.py::test_a_manifest_opens_no_snapshot_whose_size_is_known",
+        ),
+    ),
+)
