@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kraftd.cli.active_controller import nobody_text
+from kraftd.cli.active_controller import nobody
 from kraftd.cli.client import Connection, raise_for
-from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError, UnhealthyError
+from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError
 from kraftd.cli.options import (
     NODE_ID_MAX,
     BootstrapOption,
@@ -92,7 +92,7 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
     """The schema of this command; see the module."""
     with survey(bootstrap) as found:
         if not found.reachable:
-            raise NotConnectedError(nobody_text(found, bootstrap))
+            raise nobody(found, bootstrap)
         leader = leader_of(found, UNSENT)
         old, old_epoch = leader.peer.node_id, found.epoch
         if to == old:
