@@ -4,8 +4,8 @@
 offset, and what it tells meanwhile is a remark, not a failure. It ends when every node says no, as to one who
 lacks the right: that does not pass, while a node that cannot be reached may come back. Where a log does not
 reach back to that offset, a whole snapshot comes first: the oldest that the log goes on from, so that as
-little as can be is skipped. It is taken with an export, on a connection of its own, and proved before any of it
-is told.
+little as can be is skipped. It is taken with an export, on a connection of its own, and proved before it is
+told.
 
 Not here: what is made of the records (`watch`).
 """
