@@ -127,6 +127,8 @@ def export(
     """Copy a node's metadata log, consistently, with a manifest."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise CommandError(f"{out} exists and is not empty; name a directory that does not exist yet")
+    if not out.name:
+        raise CommandError(f"{out} has no name of its own; name a directory that does not exist yet")
     if not out.absolute().parent.is_dir():
         raise CommandError(f"{out.absolute().parent} does not exist; make it, or name another OUT")
     with closing(_open_source(context, source, bootstrap)) as opened:

@@ -127,7 +127,7 @@ class Tail:
     def _take_line(self, text: bytes) -> None:
         try:
             line = msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return  # whatever else went to stderr
         if not isinstance(line, dict) or not isinstance(line.get("event"), str):
             return

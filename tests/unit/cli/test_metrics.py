@@ -162,3 +162,11 @@ def test_live_no_screen_is_too_small() -> None:
     lines = picture(entries(9, 48), 20, 2).splitlines()
     assert len(lines) == 2
     assert lines[-1].endswith("shows all")
+
+
+@pytest.mark.parametrize("odd", [b'{"event": "\xff"}', b"\xff\xfe", b'{"event": ' + b"[" * 100_000])
+def test_what_is_no_line_of_a_node_is_passed_over(kraftctl: Kraftctl, tmp_path: Path, odd: bytes) -> None:
+    file = tmp_path / "1"
+    file.write_bytes(line("metrics", 1, 1, lag=3).encode() + odd + b"\n" + line("stopped", 1, 2).encode())
+    [entry] = kraftctl("metrics", "-o", "json", file).data
+    assert (entry["event"], entry["metrics"]) == ("stopped", {"lag": 3})
