@@ -205,6 +205,8 @@ class _Reader:
         def parser(text: str) -> int:
             try:
                 value = int(text)
+                if "_" in text:  # as in 1_000, which Java does not read
+                    raise ValueError
             except ValueError:
                 raise ValueError(f"{text!r} is not an integer") from None
             if not low <= value <= high:

@@ -314,3 +314,11 @@ def test_every_shipped_configuration_loads_and_comments_every_key(path: Path) ->
 def test_seven_configurations_ship() -> None:
     names = {path.stem for path in CONFIGS}
     assert names == {"standalone", *(f"{kind}-{n}" for kind in ("local", "compose") for n in (1, 2, 3))}
+
+
+@pytest.mark.parametrize("text", ["1_000", "1e3", "0x10", "1 0", "1.0"])
+def test_an_integer_is_what_java_takes_for_one(text: str) -> None:
+    """Kafka would not start with the others, in a file that both read."""
+    assert parse_config(MINIMAL | {"num.partitions": "+07"}, {}).settings.num_partitions == 7
+    with pytest.raises(ConfigError, match=f"num.partitions: '{text}' is not an integer"):
+        parse_config(MINIMAL | {"num.partitions": text}, {})
