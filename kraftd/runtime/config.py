@@ -118,11 +118,14 @@ class Config(msgspec.Struct, frozen=True):
 def load_config(path: Path, env: Mapping[str, str]) -> Config:
     """Read and check a configuration file, with overrides from `env`.
 
+    Each byte is a character (ISO-8859-1), as for Java, whatever the machine's encoding: what is no ASCII of a
+    password is the same to kraftd and to Kafka's brokers, in whichever encoding it was written.
+
     Raises:
         ConfigError: The file cannot be read, or holds mistakes; the text lists every one of them.
     """
     try:
-        properties = javaproperties.loads(path.read_text(encoding="utf-8"))
+        properties = javaproperties.loads(path.read_bytes().decode("iso-8859-1"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror or error}") from error
     except ValueError as error:

@@ -322,3 +322,31 @@ def test_an_integer_is_what_java_takes_for_one(text: str) -> None:
     assert parse_config(MINIMAL | {"num.partitions": "+07"}, {}).settings.num_partitions == 7
     with pytest.raises(ConfigError, match=f"num.partitions: '{text}' is not an integer"):
         parse_config(MINIMAL | {"num.partitions": text}, {})
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (b"gehe\xedm", "gehe\xedm"),
+        ("gehe\xedm".encode(), "gehe\xc3\xadm"),
+        (b"gehe\\u00edm", "gehe\xedm"),
+        (b"ge\x85he\x1cm", "ge\x85he\x1cm"),
+        (b"ge\\\r\n  heim", "geheim"),
+    ],
+    ids=["latin", "utf-8", "escaped", "no-ends-of-lines", "two-lines"],
+)
+def test_a_file_is_read_as_java_reads_it(tmp_path: Path, written: bytes, read: str) -> None:
+    """What Kafka's `Utils.loadProps` makes of it, tried with 4.3.1: else tokens would have other HMACs."""
+    lines = "".join(f"{key}={value}\n" for key, value in MINIMAL.items()).encode()
+    path = tmp_path / "node.properties"
+    path.write_bytes(b"# f\xfcr uns\n" + lines + b"delegation.token.secret.key=" + written + b"\n")
+    made = load_config(path, {}).settings.tokens
+    assert made is not None
+    assert made.secret == TokenSecret(read) != TokenSecret("another")
+
+
+def test_an_escape_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_text("node.id=\\u00zz\n")
+    with pytest.raises(ConfigError, match=r"cannot read the configuration .*node\.properties: "):
+        load_config(path, {})
