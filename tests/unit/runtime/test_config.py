@@ -8,6 +8,7 @@ from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.context import ControllerSettings
 from kraftd.controller.token_secret import TokenSecret, TokenSettings
 from kraftd.errors import ConfigError
+from kraftd.metadata.config_schema import broker_names
 from kraftd.runtime.config import KEYS, environment_name, keys_in_place_of, load_config, parse_config
 from kraftd.runtime.config_values import STANDARD_AUTHORIZER
 from kraftd.types import Endpoint, parse_endpoint
@@ -350,3 +351,23 @@ def test_an_escape_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
     path.write_text("node.id=\\u00zz\n")
     with pytest.raises(ConfigError, match=r"cannot read the configuration .*node\.properties: "):
         load_config(path, {})
+
+
+def test_what_stands_in_for_topics_may_come_from_the_environment() -> None:
+    env = {"KRAFTD_LOG_RETENTION_MS": "5000", "KRAFTD_NUM_NETWORK_THREADS": "3"}
+    file = {"log.retention.ms": "7000"}
+    config = parse_config(MINIMAL | file, env)
+    assert (
+        config.settings.static_configs
+        == parse_config(
+            MINIMAL | {"log.retention.ms": "5000", "num.network.threads": "3"}, {}
+        ).settings.static_configs
+    )
+    assert config.unknown_keys == ["KRAFTD_NUM_NETWORK_THREADS"], "as where a file has it"
+    with pytest.raises(ConfigError, match=r"log\.retention\.ms: must be a whole number"):
+        parse_config(MINIMAL, {"KRAFTD_LOG_RETENTION_MS": "a week"})
+
+
+def test_each_key_has_a_variable_of_its_own() -> None:
+    keys = {*KEYS, *broker_names()}
+    assert len({environment_name(key) for key in keys}) == len(keys)
