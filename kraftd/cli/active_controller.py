@@ -22,8 +22,8 @@ from kraftd.cli.survey import (
     Survey,
     ask_leader,
     no_leader_text,
+    silence,
     survey,
-    unreachable_text,
 )
 from kraftd.cli.waiting import patience
 from kraftd.errors import ErrorCode
@@ -216,9 +216,13 @@ class _Countdown:
         return int((self._deadline - time.monotonic()) * 1_000)
 
 
-def nobody_text(found: Survey, bootstrap: Sequence[Endpoint]) -> str:
-    """One line about a survey that no node of kraftd answered: one of Kafka may have been named."""
-    return kafka_text(bootstrap, *NOT_KRAFTD) or unreachable_text(found)
+def nobody(found: Survey, bootstrap: Sequence[Endpoint]) -> CommandError:
+    """How a command ends when no node of kraftd told its view: one of Kafka may have been named."""
+    ending = silence(found)
+    if isinstance(ending, RefusedError):
+        return ending
+    text = kafka_text(bootstrap, *NOT_KRAFTD)
+    return ending if text is None else NotConnectedError(text)
 
 
 class _Speaker(NamedTuple):

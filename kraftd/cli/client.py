@@ -175,6 +175,7 @@ class Connection(_Conversation):
         Raises:
             NotConnectedError: Nothing listens there, or nothing answered in time.
             RefusedError: The node does not want to talk to us; its reason is in the text.
+            UnhealthyError: It does not now, as one that has no room for another connection.
         """
         super().__init__(endpoint, timeout_ms, MSGPACK, CODECS, HEAD_BYTES_MAX)
         try:
@@ -218,7 +219,8 @@ class Connection(_Conversation):
         response, _ = self._exchange(me.greeting(), HandshakeRequest.MAX_VERSION, HandshakeResponse)
         refusal = refusal_of_response(response, me, NO_NODE)
         if refusal is not None:
-            raise RefusedError(f"{self.endpoint}: connection refused by the node: {refusal.reason}")
+            kind = UnhealthyError if refusal.error.retriable else RefusedError
+            raise kind(f"{self.endpoint}: connection refused by the node: {refusal.reason}")
         return response
 
 

@@ -33,9 +33,9 @@ import msgspec
 import typer
 from crc32c import crc32c
 
-from kraftd.cli.active_controller import nobody_text
+from kraftd.cli.active_controller import nobody
 from kraftd.cli.client import Connection, error_name, raise_for
-from kraftd.cli.failures import CommandError, ExitCode, NotConnectedError, UsageError
+from kraftd.cli.failures import CommandError, ExitCode, NotConnectedError, RefusedError, UsageError
 from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, output_of, parse_node
 from kraftd.cli.output import emit, labels, to_json
 from kraftd.cli.survey import survey
@@ -127,6 +127,8 @@ def export(
     """Copy a node's metadata log, consistently, with a manifest."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise CommandError(f"{out} exists and is not empty; name a directory that does not exist yet")
+    if not out.name:
+        raise CommandError(f"{out} has no name of its own; name a directory that does not exist yet")
     if not out.absolute().parent.is_dir():
         raise CommandError(f"{out.absolute().parent} does not exist; make it, or name another OUT")
     with closing(_open_source(context, source, bootstrap)) as opened:
@@ -293,11 +295,10 @@ def _node_by_id(context: typer.Context, node_id: int, bootstrap: str | None) -> 
         return Connection(answering[0].endpoint, REQUEST_TIMEOUT_MS)
     for view in found.views:
         if view.node_id == node_id:
-            raise NotConnectedError(
-                f"node {node_id} at {view.endpoint}: {view.error}; export its directory instead"
-            )
+            kind = RefusedError if view.is_refusal else NotConnectedError
+            raise kind(f"node {node_id} at {view.endpoint}: {view.error}; export its directory instead")
     if not found.reachable:
-        raise NotConnectedError(nobody_text(found, nodes))
+        raise nobody(found, nodes)
     raise CommandError(
         f"no node knows a node {node_id}; known are {', '.join(str(v.node_id) for v in found.views)}"
     )

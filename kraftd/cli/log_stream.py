@@ -1,9 +1,11 @@
 """The committed log of a running quorum, batch after batch, from whichever node answers (FetchCommitted).
 
 `LogStream.follow` goes on for ever: where a connection is lost it goes on at another node with the next
-offset, and what it tells meanwhile is a remark, not a failure. Where a log does not reach back to that
-offset, a whole snapshot comes first: the oldest that the log goes on from, so that as little as can be is
-skipped. It is taken with an export, on a connection of its own, and proved before a record of it is told.
+offset, and what it tells meanwhile is a remark, not a failure. It ends when every node says no, as to one who
+lacks the right: that does not pass, while a node that cannot be reached may come back. Where a log does not
+reach back to that offset, a whole snapshot comes first: the oldest that the log goes on from, so that as
+little as can be is skipped. It is taken with an export, on a connection of its own, and proved before it is
+told.
 
 Not here: what is made of the records (`watch`).
 """
@@ -15,7 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from kraftd.cli.client import Connection, raise_for
+from kraftd.cli.client import Connection, error_name, raise_for
 from kraftd.cli.export import NodeSource
 from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError
 from kraftd.errors import ErrorCode, MalformedError
@@ -63,6 +65,8 @@ class LogStream:
         self._nodes = list(nodes)
         self._tell = tell
         self._offset: Offset = 0
+        self._refused: set[Endpoint] = set()
+        """Who said no when it was last asked; nobody, once records have come."""
 
     def ends(self) -> LogEnds:
         """Where the log of the first node that answers begins, and up to where it is committed.
@@ -70,32 +74,44 @@ class LogStream:
         Raises:
             NotConnectedError: None answers.
             RefusedError: None of those that answer serves this.
+            CommandError: None does, and what one of them failed with is no such refusal.
         """
         reasons = []
         for _ in self._nodes:
             try:
                 with Connection(self._nodes[0], TIMEOUT_MS) as connection:
                     response, _ = fetch_committed(connection, 0)
+                    _raise_for(response, connection.endpoint)
                     return LogEnds(response.start_offset, max(response.high_watermark, 0))
             except CommandError as error:
                 reasons.append(error)
                 self._turn_to_next()
-        refusal = next((error for error in reasons if isinstance(error, RefusedError)), None)
-        if refusal is not None:
-            raise refusal
+        answers = [error for error in reasons if not isinstance(error, NotConnectedError)]
+        if answers:
+            raise next((error for error in answers if isinstance(error, RefusedError)), answers[0])
         text = "; ".join(dict.fromkeys(map(str, reasons)))
         raise NotConnectedError(
             f"no node answers: {text}; check that they run, and the ports that were named"
         )
 
     def follow(self, offset: Offset) -> Iterator[Part]:
-        """Every committed batch from the one that holds `offset`, or a snapshot and what is behind it."""
+        """Every committed batch from the one that holds `offset`, or a snapshot and what is behind it.
+
+        Raises:
+            RefusedError: Every node has refused, one after the other.
+        """
         self._offset = offset
         while True:
             try:
                 with Connection(self._nodes[0], TIMEOUT_MS) as connection:
                     yield from self._read_from(connection)
             except (CommandError, MalformedError) as error:
+                if isinstance(error, RefusedError):
+                    self._refused.add(self._nodes[0])
+                    if self._refused.issuperset(self._nodes):
+                        raise
+                else:
+                    self._refused.discard(self._nodes[0])
                 self._turn_to_next()
                 self._tell(f"{error}; going on at offset {self._offset} from {self._nodes[0]}")
                 time.sleep(_PAUSE_S)
@@ -133,7 +149,8 @@ class LogStream:
             if response.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 yield self._snapshot_after(response.start_offset)
                 continue
-            raise_for(response.error_code, response.error_message, str(connection.endpoint))
+            _raise_for(response, connection.endpoint)
+            self._refused.clear()
             for batch in scan(records):
                 self._offset = batch.end_offset
                 yield batch
@@ -141,8 +158,15 @@ class LogStream:
                 time.sleep(_PAUSE_S)
 
     def _snapshot_after(self, start: Offset) -> WholeSnapshot:
-        """The oldest snapshot that the log goes on from."""
-        taken = self.snapshot(lambda ids: next((one for one in ids if one.offset >= start), None))
+        """The oldest snapshot that the log goes on from.
+
+        Raises:
+            CommandError: It cannot be had; never a `RefusedError`, since the node does give us its records.
+        """
+        try:
+            taken = self.snapshot(lambda ids: next((one for one in ids if one.offset >= start), None))
+        except RefusedError as error:
+            raise CommandError(str(error)) from error
         if taken is None:
             raise CommandError(
                 f"{self._nodes[0]}: its log begins at offset {start}, and it has no snapshot there"
@@ -157,6 +181,20 @@ def fetch_committed(
     """Some committed batches from the one that holds an offset on; none if there is none in that time."""
     request = FetchCommittedRequest(offset=offset, max_wait_ms=wait_ms, max_bytes=_BATCHES_BYTES)
     return connection.call_with_records(request, FetchCommittedResponse, wait_ms + TIMEOUT_MS)
+
+
+def _raise_for(response: FetchCommittedResponse, who: Endpoint) -> None:
+    """End as the error of a response demands; that a log begins later than was asked for is none.
+
+    Raises:
+        RefusedError: The node says no, and would again.
+        CommandError: It cannot; another may, or this one later.
+    """
+    if response.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return
+    if response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR:
+        raise CommandError(f"{who}: {response.error_message or error_name(response.error_code)}")
+    raise_for(response.error_code, response.error_message, str(who))
 
 
 def _read_snapshot(source: NodeSource, name: str, snapshot_id: OffsetAndEpoch) -> WholeSnapshot:

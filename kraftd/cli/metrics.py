@@ -28,7 +28,9 @@ app = typer.Typer()
 Line: TypeAlias = dict[str, Any]
 
 REFRESH_S = 0.5
-_FIRST_READ_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
+"""So much of a log is in memory at a time, and twice that of a line."""
+_MARK = b'"metrics"'
 _CELL_MIN: Final = 8
 """So much of a value is shown live, however narrow the terminal."""
 _OWN_KEYS = frozenset({"timestamp", "level", "event", "node"})
@@ -70,7 +72,8 @@ class Tail:
         self._remainder = b""
 
     def catch_up(self) -> None:
-        """Read what was appended since the last call; all that matters of the file at the first.
+        """Read what was appended since the last call; at the first what is behind the file's last metrics, or
+        its last piece if it has none.
 
         Raises:
             CommandError: The file cannot be read.
@@ -85,7 +88,9 @@ class Tail:
                     self._position, self._remainder = 0, b""
                 self._inode = stat.st_ino
                 file.seek(self._position)
-                data = self._remainder + file.read(size - self._position)
+                while self._position < size and (data := file.read(min(_PIECE_BYTES, size - self._position))):
+                    self._position += len(data)
+                    self._take(data)
         except FileNotFoundError as error:
             if self._position >= 0:
                 return  # between the two steps of a rotation
@@ -97,10 +102,6 @@ class Tail:
             raise CommandError(f"{what}; name a file that holds a node's stderr") from error
         except OSError as error:
             raise CommandError(f"{self.path} cannot be read: {error.strerror}") from error
-        self._position = size
-        *lines, self._remainder = data.split(b"\n")
-        for line in lines:
-            self._take_line(line)
 
     def data(self) -> Line:
         """The schema of one file."""
@@ -114,20 +115,29 @@ class Tail:
         }
 
     def _find_start(self, file: Any, size: int) -> int:
-        """Where the last metrics line begins, or something before it; 0 if there is none."""
-        back = _FIRST_READ_BYTES
-        while back < size:
-            file.seek(size - back)
-            data = file.read(back)
-            if b'"metrics"' in data[data.find(b"\n") :]:
-                return size - back + int(data.find(b"\n")) + 1
-            back *= 4
-        return 0
+        """A place before the last metrics line, by two pieces at most; before the last piece without one.
+
+        It may be within a line: what is left of one is none of a node's, and is passed over.
+        """
+        end = size
+        while end > 0:
+            begin = max(0, end - _PIECE_BYTES)
+            file.seek(begin)
+            if _MARK in file.read(end - begin + len(_MARK) - 1):
+                return max(0, begin - _PIECE_BYTES)
+            end = begin
+        return max(0, size - _PIECE_BYTES)
+
+    def _take(self, data: bytes) -> None:
+        *lines, rest = (self._remainder + data).split(b"\n")
+        self._remainder = rest[-_PIECE_BYTES:]
+        for line in lines:
+            self._take_line(line)
 
     def _take_line(self, text: bytes) -> None:
         try:
             line = msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return  # whatever else went to stderr
         if not isinstance(line, dict) or not isinstance(line.get("event"), str):
             return

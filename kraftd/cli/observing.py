@@ -21,7 +21,7 @@ from kraftd.cli.client import KafkaConnection, error_name, raise_for
 from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError
 from kraftd.cli.output import to_json
 from kraftd.cli.waiting import answered
-from kraftd.errors import ErrorCode, MalformedError
+from kraftd.errors import CorruptBatchError, ErrorCode
 from kraftd.logtools.manifest import MANIFEST, MANIFEST_FORMAT, Manifest
 from kraftd.protocol import messages as m
 from kraftd.records import names
@@ -148,7 +148,11 @@ class _Copy:
         raise_for(error_code, None, str(self._controller.endpoint))
 
     def _committed(self, partition: m.FetchResponsePartitionData, end: Offset) -> bytes:
-        """Of batches that were fetched, those below the end; the position is behind them then."""
+        """Of batches that were fetched, those below the end; the position is behind them then.
+
+        Kafka cuts what it sends to the size that it sends at most, also within a batch, unless that is the
+        first: the part is dropped, and fetched again as a whole.
+        """
         kept = []
         try:
             for batch in scan(cast("bytes", partition.records or b"")):
@@ -156,7 +160,9 @@ class _Copy:
                     break
                 kept.append(bytes(batch.raw))
                 self._position = OffsetAndEpoch(batch.end_offset, batch.epoch)
-        except MalformedError as error:
+        except CorruptBatchError as error:
+            if error.torn and kept:
+                return b"".join(kept)
             raise CommandError(f"{self._controller.endpoint}: what it sent is damaged: {error}") from error
         return b"".join(kept)
 

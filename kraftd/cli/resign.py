@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kraftd.cli.active_controller import nobody_text
-from kraftd.cli.client import Connection, raise_for
-from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError, UnhealthyError
+from kraftd.cli.active_controller import nobody
+from kraftd.cli.client import Connection, LostError, raise_for
+from kraftd.cli.failures import CommandError, RefusedError, UnhealthyError
 from kraftd.cli.options import (
     NODE_ID_MAX,
     BootstrapOption,
@@ -27,6 +27,7 @@ from kraftd.cli.options import (
     bootstrap_of,
     output_of,
 )
+from kraftd.cli.outcomes import unknown_outcome
 from kraftd.cli.output import emit, labels, note
 from kraftd.cli.survey import UNSENT, Survey, leader_of, survey
 from kraftd.cli.troubles import in_short, troubles
@@ -89,10 +90,15 @@ def resign(
 
 
 def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_ms: int) -> dict[str, Any]:
-    """The schema of this command; see the module."""
+    """The schema of this command; see the module.
+
+    Raises:
+        UnknownOutcomeError: The leader was lost before it answered.
+        CommandError: It was not asked, or leads on.
+    """
     with survey(bootstrap) as found:
         if not found.reachable:
-            raise NotConnectedError(nobody_text(found, bootstrap))
+            raise nobody(found, bootstrap)
         leader = leader_of(found, UNSENT)
         old, old_epoch = leader.peer.node_id, found.epoch
         if to == old:
@@ -100,7 +106,10 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
         _check_connected(found, to)
         _check_whole(found, to)
         request = ResignLeaderRequest(to=to, timeout_ms=timeout_ms)
-        response = leader.call(request, ResignLeaderResponse, timeout_ms + REQUEST_TIMEOUT_MS)
+        try:
+            response = leader.call(request, ResignLeaderResponse, timeout_ms + REQUEST_TIMEOUT_MS)
+        except LostError as error:
+            raise unknown_outcome(f"node {old} leads on", str(error), "status") from error
         deposed = response.error_code == ErrorCode.NOT_CONTROLLER
         raise_for(response.error_code, response.error_message, f"node {old}{'' if deposed else ' leads on'}")
         resigned_at = time.monotonic()

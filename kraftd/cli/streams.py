@@ -126,7 +126,9 @@ codecs.register_error(_ESCAPED, escaped)
 
 
 def take_over() -> Output:
-    """Put our own streams in the place of the interpreter's, and something for a closed stderr."""
+    """Put our own streams in the place of the interpreter's, and something for those that are closed: whoever
+    reads a closed standard input reads nothing.
+    """
     is_open = sys.stdout is not None
     while os.open(os.devnull, os.O_RDWR) <= 2:
         pass  # a file or socket of ours must not become standard output
@@ -137,6 +139,8 @@ def take_over() -> Output:
         errors=_ESCAPED,
         line_buffering=output.isatty(),
     )
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - as long as the process
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - as long as the process
     sys.stderr = io.TextIOWrapper(

@@ -1,6 +1,7 @@
 """What every node of the quorum says, asked all at once and starting from any of them.
 
-A node that does not answer is a result, not a failure: it has a row like the others, with the reason. No
+A node that does not answer is a result, not a failure: it has a row like the others, with the reason; so has
+one that refuses to tell, as to one who lacks the right. Where none tells, `silence` is what that means. No
 leader is needed; who leads is a conclusion drawn here from what the nodes say (`Survey.leader`).
 
 It is drawn from what a majority says. One node that speaks of epoch 2^30, because it was restored from
@@ -27,7 +28,7 @@ from typing import TypeVar
 import msgspec
 
 from kraftd.cli.client import Connection, LostError, raise_for
-from kraftd.cli.failures import CommandError, NotConnectedError, UnhealthyError
+from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError, UnhealthyError
 from kraftd.cli.waiting import patience
 from kraftd.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
 from kraftd.types import FORGET_PEERS, NO_NODE, REPORTED_BY_OTHERS, Endpoint, NodeId, majority_of
@@ -60,6 +61,8 @@ class OwnView(msgspec.Struct, frozen=True):
     node_id: NodeId = NO_NODE
     response: DescribeNodeResponse | None = None
     error: str = ""
+    is_refusal: bool = False
+    """Whether the node did answer, with a no."""
     connection: Connection | None = None
     """Stays open for the next request until the survey is closed."""
 
@@ -168,7 +171,8 @@ class Survey(msgspec.Struct, frozen=True):
     def no_leader_reason(self) -> str:
         """Why no leader can be named, for an operator."""
         if not self.reachable:
-            return "no node answered"
+            refuses = any(view.is_refusal for view in self.views)
+            return "every node that answered refused to tell" if refuses else "no node answered"
         voters = self.voters
         alive = {view.node_id for view in self.reachable if view.response and view.response.is_voter}
         needed = majority_of(len(voters))
@@ -323,6 +327,7 @@ def ask_leader(
 
     Raises:
         NotConnectedError: No node could be reached at all, or the leader was lost again and again.
+        RefusedError: Those that could be reached refuse to tell who leads.
         UnhealthyError: Nodes answer, but no leader does.
     """
     deadline = time.monotonic() + timeout_ms / 1_000
@@ -342,12 +347,13 @@ def leader_of(found: Survey, so: str = "") -> Connection:
 
     Raises:
         NotConnectedError: No node could be reached at all.
+        RefusedError: Those that could be reached refuse to tell who leads.
         UnhealthyError: Nodes answer, but none of them leads.
     """
     if found.leader and found.leader.connection:
         return found.leader.connection
     if not found.reachable:
-        raise NotConnectedError(unreachable_text(found))
+        raise silence(found)
     raise UnhealthyError(no_leader_text(found, so))
 
 
@@ -356,27 +362,37 @@ def no_leader_text(found: Survey, so: str = "") -> str:
     return f"no leader: {found.no_leader_reason()}; {so}kraftctl status shows every node's view"
 
 
-def unreachable_text(found: Survey) -> str:
-    """One line about a survey that nobody answered, with the addresses."""
+def silence(found: Survey) -> CommandError:
+    """How a command ends when no node told its view, with the addresses: refused, if one did answer."""
+    refusals = [view for view in found.views if view.is_refusal]
     asked: dict[str, list[str]] = {}
-    for view in found.views:
+    for view in refusals or found.views:
         asked.setdefault(view.error, []).append(str(view.endpoint))
     reasons = "; ".join(f"{', '.join(nodes)}: {error}" for error, nodes in asked.items())
-    return f"no node answers: {reasons}; check that they run, and the ports that were named"
+    if refusals:
+        return RefusedError(reasons)
+    return NotConnectedError(
+        f"no node answers: {reasons}; check that they run, and the ports that were named"
+    )
 
 
 def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> OwnView:
     try:
         connection = Connection(endpoint, timeout_ms)
     except CommandError as error:
-        return OwnView(endpoint, node_id, error=str(error).removeprefix(f"{endpoint}: "))
+        return _failed(endpoint, node_id, error)
     try:
         response = connection.call(DescribeNodeRequest(), DescribeNodeResponse, timeout_ms)
         raise_for(response.error_code, None, str(endpoint))
     except CommandError as error:
         connection.close()
-        return OwnView(endpoint, connection.peer.node_id, error=str(error).removeprefix(f"{endpoint}: "))
+        return _failed(endpoint, connection.peer.node_id, error)
     return OwnView(endpoint, connection.peer.node_id, response=response, connection=connection)
+
+
+def _failed(endpoint: Endpoint, node_id: NodeId, error: CommandError) -> OwnView:
+    text = str(error).removeprefix(f"{endpoint}: ")
+    return OwnView(endpoint, node_id, error=text, is_refusal=isinstance(error, RefusedError))
 
 
 def _rows(

@@ -47,7 +47,7 @@ def decode_manifest(data: bytes) -> Manifest:
     """
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"not a manifest: {error}") from error
     if manifest.format != MANIFEST_FORMAT:
         raise MalformedError(

@@ -25,13 +25,14 @@ from kraftd.controller.policies import Policies
 from kraftd.controller.policy_checks import ALTER_CONFIG_POLICY, CREATE_TOPIC_POLICY
 from kraftd.controller.token_secret import TokenSecret, TokenSettings
 from kraftd.errors import ConfigError
-from kraftd.metadata.config_schema import broker_key, stands_in_for_topics
+from kraftd.metadata.config_schema import broker_key, broker_names, stands_in_for_topics
 from kraftd.runtime.config_values import (
     UNSPECIFIED_HOSTS,
     dialable,
     parse_authorizer,
     parse_boolean,
     parse_http,
+    parse_integer,
     parse_listeners,
     parse_servers,
     parse_super_users,
@@ -118,11 +119,14 @@ class Config(msgspec.Struct, frozen=True):
 def load_config(path: Path, env: Mapping[str, str]) -> Config:
     """Read and check a configuration file, with overrides from `env`.
 
+    Each byte is a character (ISO-8859-1), as for Java, whatever the machine's encoding: what is no ASCII of a
+    password is the same to kraftd and to Kafka's brokers, in whichever encoding it was written.
+
     Raises:
         ConfigError: The file cannot be read, or holds mistakes; the text lists every one of them.
     """
     try:
-        properties = javaproperties.loads(path.read_text(encoding="utf-8"))
+        properties = javaproperties.loads(path.read_bytes().decode("iso-8859-1"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror or error}") from error
     except ValueError as error:
@@ -201,17 +205,7 @@ class _Reader:
     def integer(self, key: str) -> int:
         """An integer within the bounds of `INTEGERS`."""
         default, low, high = INTEGERS[key]
-
-        def parser(text: str) -> int:
-            try:
-                value = int(text)
-            except ValueError:
-                raise ValueError(f"{text!r} is not an integer") from None
-            if not low <= value <= high:
-                raise ValueError(f"{value} is not between {low} and {high}")
-            return value
-
-        value: int = self.parse(key, parser, default)
+        value: int = self.parse(key, lambda text: parse_integer(text, low, high), default)
         return value
 
 
@@ -297,17 +291,22 @@ def _with_environment(
     properties: Mapping[str, str], env: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     """The values after overrides, and the names that have no effect here."""
-    by_variable = {environment_name(key): key for key in KEYS}
+    by_variable = {environment_name(key): key for key in (*broker_names(), *KEYS)}
     values = dict(properties)
-    unknown = [key for key in properties if key not in KEYS and not stands_in_for_topics(key)]
+    unknown = [key for key in properties if not _has_effect(key)]
     for name, value in env.items():
         if not name.startswith(ENVIRONMENT_PREFIX) or name in _OTHER_VARIABLES:
             continue
-        if name in by_variable:
-            values[by_variable[name]] = value
-        else:
+        key = by_variable.get(name)
+        if key is not None:
+            values[key] = value
+        if key is None or not _has_effect(key):
             unknown.append(name)
     return values, sorted(unknown)
+
+
+def _has_effect(key: str) -> bool:
+    return key in KEYS or stands_in_for_topics(key)
 
 
 def _build(reader: _Reader, unknown: Sequence[str]) -> Config:

@@ -94,6 +94,23 @@ def parse_super_users(text: str) -> frozenset[str]:
     return users
 
 
+def parse_integer(text: str, low: int, high: int) -> int:
+    """An integer within bounds, both included, as Java reads one.
+
+    Raises:
+        ValueError: It is none, or beyond a bound.
+    """
+    try:
+        value = int(text)
+        if "_" in text:  # as in 1_000, which Java does not read
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"{text!r} is not an integer") from None
+    if not low <= value <= high:
+        raise ValueError(f"{value} is not between {low} and {high}")
+    return value
+
+
 def parse_boolean(text: str) -> bool:
     """Read true or false, in any case."""
     if text.lower() not in ("true", "false"):

@@ -282,7 +282,7 @@ STORAGE = (
         "KAFKA-18837",
         "A negative timeout is accepted.",
         "tests",
-        ("kraftd.runtime.config:_Reader.integer", "if not low <= value <= high:", "if value > high:"),
+        ("kraftd.runtime.config_values:parse_integer", "if not low <= value <= high:", "if value > high:"),
         where=("tests/unit/runtime/test_config.py",),
     ),
     mutant(

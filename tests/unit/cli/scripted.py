@@ -56,6 +56,7 @@ class ScriptedNode:
         self.responses: dict[type, Response] = {}
         self.seen: list[Any] = []
         self.refusal = ""
+        self.refusal_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         self.silent = False
         self.ignored = 0
         """So many requests of kraftd's protocol are not answered, as by a process that is stopped."""
@@ -105,7 +106,7 @@ class ScriptedNode:
     def _answer(self, connection: socket.socket, request: Any, codec: Codec) -> None:
         if isinstance(request.message, HandshakeRequest):
             me = Identity(cluster_id=CLUSTER_ID, software="scripted 1", node_id=self.node_id)
-            refused = me.refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, self.refusal)
+            refused = me.refusal(self.refusal_code, self.refusal)
             response, records = refused if self.refusal else me.response(), b""
         else:
             self.seen.append(request.message)

@@ -13,6 +13,7 @@ from crc32c import crc32c
 
 from kraftd.cli import export
 from kraftd.cli.export import DirectorySource, ExportFile, run
+from kraftd.cli.failures import ExitCode
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     ExportChunkRequest,
@@ -393,3 +394,16 @@ def test_a_node_that_cuts_its_log_behind_what_it_noted_is_copied_again(node: Pat
     source = Cut(node)
     report = run(source, "node", tmp_path / "out")
     assert (report["problems"], report["log_end_offset"], source.cuts) == ([], 3, 2)
+
+
+def test_the_folder_that_one_is_in_is_no_name_for_a_copy(
+    kraftctl: Kraftctl, node: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (empty := tmp_path / "empty").mkdir()
+    monkeypatch.chdir(empty)
+    outcome = kraftctl("export", node, ".")
+    assert outcome == (
+        ExitCode.ERROR,
+        "",
+        "kraftctl: . has no name of its own; name a directory that does not exist yet\n",
+    )

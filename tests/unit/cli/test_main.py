@@ -27,6 +27,7 @@ from kraftd.protocol.messages import (
 from tests.fixtures import klog
 from tests.unit.cli.kraftctl import Kraftctl
 from tests.unit.cli.scripted import ScriptedQuorum
+from tests.unit.logtools.logs import orders
 
 KRAFTCTL = [sys.executable, "-m", "kraftd.cli.main"]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -421,3 +422,22 @@ def test_a_path_that_is_no_utf_8_is_no_bug(kraftctl: Kraftctl) -> None:
         outcome = kraftctl("info", "no-such-\udcff", "-o", output)
         assert outcome.code == 1
         assert "bug" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "err"),
+    [
+        (("shell",), 0, b""),
+        (("reassign", "verify", "--bootstrap-controller", "127.0.0.1:1", "--file", "-"), 64, b"it is empty"),
+    ],
+    ids=["shell", "reassign"],
+)
+def test_a_closed_standard_input_is_an_empty_one(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, err: bytes
+) -> None:
+    home = (str(orders(tmp_path / "node").home),) if arguments == ("shell",) else ()
+    for closing in ("<&-", "</dev/null"):
+        done = in_shell(f'exec "$@" {closing}', *arguments, *home)
+        assert (done.returncode, done.stdout) == (code, b"")
+        assert err in done.stderr
+        assert b"bug" not in done.stderr

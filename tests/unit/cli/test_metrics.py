@@ -1,5 +1,6 @@
 """`metrics`: the latest of each node's log, whatever else is in it."""
 
+import io
 import json
 from pathlib import Path
 
@@ -162,3 +163,62 @@ def test_live_no_screen_is_too_small() -> None:
     lines = picture(entries(9, 48), 20, 2).splitlines()
     assert len(lines) == 2
     assert lines[-1].endswith("shows all")
+
+
+@pytest.mark.parametrize("odd", [b'{"event": "\xff"}', b"\xff\xfe", b'{"event": ' + b"[" * 100_000])
+def test_what_is_no_line_of_a_node_is_passed_over(kraftctl: Kraftctl, tmp_path: Path, odd: bytes) -> None:
+    file = tmp_path / "1"
+    file.write_bytes(line("metrics", 1, 1, lag=3).encode() + odd + b"\n" + line("stopped", 1, 2).encode())
+    [entry] = kraftctl("metrics", "-o", "json", file).data
+    assert (entry["event"], entry["metrics"]) == ("stopped", {"lag": 3})
+
+
+class NotingFile(io.BytesIO):
+    """A file that notes its longest read."""
+
+    longest = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        NotingFile.longest = max(NotingFile.longest, len(data))
+        return data
+
+
+EVENTS = "".join(line("transition", 1, at % 60, to="follower") for at in range(200))
+METRICS = line("metrics", 1, 30, lag=3)
+LAST = line("stopped", 1, 59)
+
+
+@pytest.mark.parametrize(
+    ("text", "lag"),
+    [
+        (EVENTS + LAST, None),
+        (METRICS + EVENTS + LAST, 3),
+        (EVENTS + METRICS + LAST, 3),
+        (EVENTS + METRICS + EVENTS + LAST, 3),
+        (EVENTS + line("metrics", 1, 30, lag=3, more="x" * 800) + EVENTS + LAST, 3),
+        (METRICS + "x" * 20_000 + "\n" + LAST, 3),
+        (METRICS + "x" * 20_000, 3),
+    ],
+    ids=["none", "first", "last", "between", "long", "one-long-line", "no-end"],
+)
+@pytest.mark.parametrize("shift", [0, 1, 5, 9, 77])
+def test_a_long_log_is_read_a_piece_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, lag: int | None, shift: int
+) -> None:
+    """Wherever in a piece a line begins, and whether there are metrics or not."""
+    monkeypatch.setattr("kraftd.cli.metrics._PIECE_BYTES", 1_000)
+    monkeypatch.setattr("kraftd.cli.metrics.open_to_read", lambda path: NotingFile(path.read_bytes()))
+    monkeypatch.setattr(NotingFile, "longest", 0)
+    file = tmp_path / "1"
+    file.write_text("\n" * shift + text)
+    tail = Tail(file)
+    tail.catch_up()
+    assert tail.metrics.get("lag") == lag
+    assert tail.data()["event"] == ("stopped" if text.endswith(LAST) else None)
+    assert NotingFile.longest < 1_010
+    assert len(tail._remainder) <= 1_000
+    with file.open("a") as appended:
+        appended.write("\n" + line("metrics", 1, 31, lag=4))
+    tail.catch_up()
+    assert tail.metrics["lag"] == 4

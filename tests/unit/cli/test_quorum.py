@@ -7,9 +7,12 @@ import threading
 
 import pytest
 
+from kraftd.cli.failures import ExitCode
 from kraftd.cli.survey import NAMED_BY_ONE_MAX, NAMED_MAX
+from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
+    DescribeNodeResponse,
     DescribeNodeResponsePeer,
     ListConfigsRequest,
     ListConfigsResponse,
@@ -148,8 +151,9 @@ def test_a_paused_node_is_a_row(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
         "node_id": 1,
         "endpoint": quorum.nodes[1].address,
         "reachable": False,
+        "refuses": False,
         "error": "no response within 1000 ms",
-    } | dict.fromkeys(data["nodes"][1].keys() - {"node_id", "endpoint", "reachable", "error"})
+    } | dict.fromkeys(data["nodes"][1].keys() - {"node_id", "endpoint", "reachable", "refuses", "error"})
 
 
 def test_without_a_leader_every_node_still_speaks(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
@@ -501,6 +505,54 @@ def test_a_broker_of_kafka_is_told_as_such(kraftctl: Kraftctl, command: str, cod
     assert outcome.code == code
     assert f"{broker.address} is a broker of Kafka, which " in outcome.out + outcome.err
     assert "with --bootstrap-controller" in outcome.out + outcome.err
+
+
+def refuse(quorum: ScriptedQuorum, *node_ids: int) -> None:
+    """Let these nodes tell nothing, as to somebody without the right."""
+    no = DescribeNodeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    for node_id in node_ids:
+        quorum.nodes[node_id].responses[DescribeNodeRequest] = lambda _: no
+
+
+REFUSED = "CLUSTER_AUTHORIZATION_FAILED (31)"
+
+
+def test_nodes_that_refuse_are_a_table_and_4(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    """One that is not reached has a row, and does not make them unreachable."""
+    refuse(quorum, 1, 2)
+    quorum.nodes[3].close()
+    outcome = status(kraftctl, quorum)
+    assert outcome.code == ExitCode.REFUSED
+    assert "every node that answered refused to tell" in outcome.out
+    rows = [line.split()[2] for line in outcome.out.splitlines()[-3:]]
+    assert sorted(rows) == ["refuses", "refuses", "unreachable"]
+    at = [quorum.nodes[node_id].address for node_id in (1, 2)]
+    assert outcome.err == f"kraftctl: {', '.join(at)}: {REFUSED}\n"
+    data = status(kraftctl, quorum, "-o", "json").data
+    assert [node["refuses"] for node in data["nodes"]] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "command", [("replication",), ("brokers", "pending", 1), ("resign",), ("export", 1, "out")]
+)
+def test_who_may_not_ask_who_leads_is_refused(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, command: tuple[object, ...]
+) -> None:
+    refuse(quorum, 1, 2, 3)
+    outcome = kraftctl("--bootstrap-controller", quorum.bootstrap, *command)
+    assert outcome.code == ExitCode.REFUSED
+    assert REFUSED in outcome.err
+    assert "no node answers" not in outcome.err
+
+
+def test_a_node_without_room_is_no_refusal(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    """It may have some in a moment."""
+    for node in quorum.nodes.values():
+        node.refusal, node.refusal_code = "too many connections", ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    outcome = status(kraftctl, quorum)
+    assert outcome.code == ExitCode.NOT_CONNECTED
+    assert "connection refused by the node: too many connections" in outcome.err
+    assert kraftctl("watch", "--bootstrap-controller", quorum.bootstrap).code == ExitCode.UNHEALTHY
 
 
 def test_a_node_that_refuses_the_handshake_says_why(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

@@ -5,6 +5,7 @@ import threading
 import msgspec
 import pytest
 
+from kraftd.cli.failures import ExitCode
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import ResignLeaderRequest, ResignLeaderResponse
 from kraftd.types import NO_NODE
@@ -178,3 +179,15 @@ def test_what_can_be_no_voter_is_a_usage_error(kraftctl: Kraftctl, quorum: Scrip
     assert outcome.code == 64
     assert len(outcome.err.splitlines()) == 1
     assert not any(node.seen for node in quorum.nodes.values())
+
+
+def test_a_leader_that_is_lost_before_it_answers_may_have_handed_over(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    quorum.nodes[2].responses[ResignLeaderRequest] = lambda _: None
+    outcome = resign(kraftctl, quorum)
+    assert outcome.code == ExitCode.UNHEALTHY
+    assert outcome.err == (
+        f"kraftctl: whether node 2 leads on is unknown: {quorum.nodes[2].address}: the node closed the "
+        "connection without a response; look with status before repeating it\n"
+    )

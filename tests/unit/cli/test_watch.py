@@ -1,21 +1,30 @@
 """What `kraftctl watch` makes of a log: where a snapshot comes first, what it replaces, what is told."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from kraftd.cli.failures import CommandError, ExitCode
+from kraftd.cli.failures import CommandError, ExitCode, NotConnectedError, RefusedError
 from kraftd.cli.log_stream import LogEnds, LogStream, Part, WholeSnapshot
 from kraftd.cli.watch import change_lines, record_lines
+from kraftd.errors import ErrorCode
 from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import apply_all
+from kraftd.protocol.messages import (
+    ExportManifestRequest,
+    ExportManifestResponse,
+    FetchCommittedRequest,
+    FetchCommittedResponse,
+)
 from kraftd.records.batch import BatchView, encode_batch, scan
 from kraftd.records.frame import AnyRecord, encode_record
 from kraftd.records.messages import BeginTransactionRecord, ConfigRecord, EndTransactionRecord
 from kraftd.records.snapshot import encode_snapshot
-from kraftd.types import OffsetAndEpoch
+from kraftd.types import Endpoint, OffsetAndEpoch
 from tests.unit.cli.kraftctl import Kraftctl
+from tests.unit.cli.scripted import ScriptedNode
 
 
 def config(value: str) -> ConfigRecord:
@@ -131,3 +140,129 @@ def test_what_a_transaction_changes_is_told_when_it_ends() -> None:
 def test_a_record_that_cannot_follow_is_told_with_its_offset() -> None:
     with pytest.raises(CommandError, match="the records at offset 4 cannot follow"):
         changed(Log(batch(4, EndTransactionRecord())), 0)
+
+
+# --- nodes that say no -----------------------------------------------------------------------------------
+
+DENIED = FetchCommittedResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "this needs ClusterAction on Cluster")
+BROKEN = FetchCommittedResponse(ErrorCode.UNKNOWN_SERVER_ERROR, "the log cannot be read at offset 7 here")
+COMMITTED = (
+    FetchCommittedResponse(high_watermark=1, start_offset=0),
+    encode_batch(0, 1, 1_000, [encode_record(config("1"))]),
+)
+GONE = None
+"""The node closes the connection instead of answering."""
+
+
+class PausedForeverError(Exception):
+    """The reader has asked in vain so often that it would go on for ever."""
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[ScriptedNode]]]:
+    """Makes nodes: each says what is given, one after the other, and the last for ever. There are no pauses
+    between, and the tenth ends the test.
+    """
+    made: list[ScriptedNode] = []
+    pauses = itertools.count(1)
+
+    def make(*scripts: Sequence[object]) -> list[ScriptedNode]:
+        for node_id, script in enumerate(scripts, 1):
+            node = ScriptedNode(node_id)
+            said = itertools.chain(script, itertools.repeat(script[-1]))
+            node.responses[FetchCommittedRequest] = lambda _, said=said: next(said)
+            made.append(node)
+        return made
+
+    def pause(_: float) -> None:
+        if next(pauses) == 10:
+            raise PausedForeverError
+
+    monkeypatch.setattr("kraftd.cli.log_stream.time.sleep", pause)
+    yield make
+    for node in made:
+        node.close()
+
+
+def stream_of(nodes: Sequence[ScriptedNode], told: list[str]) -> LogStream:
+    return LogStream([Endpoint("127.0.0.1", node.port) for node in nodes], told.append)
+
+
+@pytest.mark.parametrize("more", [(), ("--from", 5), ("--changes",)])
+def test_a_reader_without_the_right_is_refused_once(
+    kraftctl: Kraftctl, nodes: Callable[..., list[ScriptedNode]], more: tuple[object, ...]
+) -> None:
+    (node,) = nodes([DENIED])
+    outcome = kraftctl("--bootstrap-controller", node.address, "watch", *more)
+    assert outcome == (
+        ExitCode.REFUSED,
+        "",
+        f"kraftctl: {node.address}: this needs ClusterAction on Cluster\n",
+    )
+
+
+def test_the_log_begins_where_a_node_says_that_does_not_refuse(
+    nodes: Callable[..., list[ScriptedNode]],
+) -> None:
+    told: list[str] = []
+    later = FetchCommittedResponse(ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=9, start_offset=4)
+    assert stream_of(nodes([DENIED], [later]), told).ends() == LogEnds(4, 9)
+
+
+@pytest.mark.parametrize(
+    ("scripts", "error", "text"),
+    [
+        (([GONE], [BROKEN]), CommandError, "cannot be read"),
+        (([BROKEN], [GONE], [DENIED]), RefusedError, "ClusterAction"),
+        (([GONE],), NotConnectedError, "no node answers"),
+    ],
+)
+def test_of_nodes_that_all_fail_the_one_that_answers_is_told(
+    nodes: Callable[..., list[ScriptedNode]],
+    scripts: Sequence[Sequence[object]],
+    error: type[CommandError],
+    text: str,
+) -> None:
+    with pytest.raises(error, match=text) as raised:
+        stream_of(nodes(*scripts), []).ends()
+    assert type(raised.value) is error
+
+
+def test_a_right_that_is_taken_away_ends_the_reader(nodes: Callable[..., list[ScriptedNode]]) -> None:
+    """Each node is asked, since one may not know yet that the right was given."""
+    told: list[str] = []
+    made = nodes([COMMITTED, DENIED], [DENIED])
+    with pytest.raises(RefusedError, match=f"{made[1].address}: this needs"):
+        list(stream_of(made, told).follow(0))
+    assert [line.partition(":")[2] for line in told] == [
+        f"{made[0].port}: this needs ClusterAction on Cluster; going on at offset 1 from {made[1].address}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "scripts",
+    [
+        ([DENIED], [GONE]),
+        ([DENIED], [BROKEN]),
+        ([DENIED, COMMITTED, DENIED], [COMMITTED, DENIED, GONE]),
+        ([DENIED, BROKEN], [GONE, DENIED, GONE]),
+    ],
+    ids=["down", "broken", "granted", "refuses-no-more"],
+)
+def test_a_node_that_may_serve_later_is_asked_on(
+    nodes: Callable[..., list[ScriptedNode]], scripts: Sequence[Sequence[object]]
+) -> None:
+    with pytest.raises(PausedForeverError):
+        list(stream_of(nodes(*scripts), []).follow(0))
+
+
+def test_a_snapshot_that_cannot_be_had_is_asked_for_on(
+    nodes: Callable[..., list[ScriptedNode]],
+) -> None:
+    """Its node gives records, and another snapshot is written sooner or later."""
+    cut = FetchCommittedResponse(ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=9, start_offset=4)
+    (node,) = nodes([cut])
+    why = ExportManifestResponse(ErrorCode.POLICY_VIOLATION, "more files than an export lists")
+    node.responses[ExportManifestRequest] = lambda _: why
+    with pytest.raises(PausedForeverError):
+        list(stream_of([node], []).follow(0))

@@ -8,6 +8,7 @@ from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.context import ControllerSettings
 from kraftd.controller.token_secret import TokenSecret, TokenSettings
 from kraftd.errors import ConfigError
+from kraftd.metadata.config_schema import broker_names
 from kraftd.runtime.config import KEYS, environment_name, keys_in_place_of, load_config, parse_config
 from kraftd.runtime.config_values import STANDARD_AUTHORIZER
 from kraftd.types import Endpoint, parse_endpoint
@@ -316,3 +317,59 @@ def test_every_shipped_configuration_loads_and_comments_every_key(path: Path) ->
 def test_seven_configurations_ship() -> None:
     names = {path.stem for path in CONFIGS}
     assert names == {"standalone", *(f"{kind}-{n}" for kind in ("local", "compose") for n in (1, 2, 3))}
+
+
+@pytest.mark.parametrize("text", ["1_000", "1e3", "0x10", "1 0", "1.0"])
+def test_an_integer_is_what_java_takes_for_one(text: str) -> None:
+    """Kafka would not start with the others, in a file that both read."""
+    assert parse_config(MINIMAL | {"num.partitions": "+07"}, {}).settings.num_partitions == 7
+    with pytest.raises(ConfigError, match=f"num.partitions: '{text}' is not an integer"):
+        parse_config(MINIMAL | {"num.partitions": text}, {})
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (b"gehe\xedm", "gehe\xedm"),
+        ("gehe\xedm".encode(), "gehe\xc3\xadm"),
+        (b"gehe\\u00edm", "gehe\xedm"),
+        (b"ge\x85he\x1cm", "ge\x85he\x1cm"),
+        (b"ge\\\r\n  heim", "geheim"),
+    ],
+    ids=["latin", "utf-8", "escaped", "no-ends-of-lines", "two-lines"],
+)
+def test_a_file_is_read_as_java_reads_it(tmp_path: Path, written: bytes, read: str) -> None:
+    """What Kafka's `Utils.loadProps` makes of it, tried with 4.3.1: else tokens would have other HMACs."""
+    lines = "".join(f"{key}={value}\n" for key, value in MINIMAL.items()).encode()
+    path = tmp_path / "node.properties"
+    path.write_bytes(b"# f\xfcr uns\n" + lines + b"delegation.token.secret.key=" + written + b"\n")
+    made = load_config(path, {}).settings.tokens
+    assert made is not None
+    assert made.secret == TokenSecret(read) != TokenSecret("another")
+
+
+def test_an_escape_that_is_none_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "node.properties"
+    path.write_text("node.id=\\u00zz\n")
+    with pytest.raises(ConfigError, match=r"cannot read the configuration .*node\.properties: "):
+        load_config(path, {})
+
+
+def test_what_stands_in_for_topics_may_come_from_the_environment() -> None:
+    env = {"KRAFTD_LOG_RETENTION_MS": "5000", "KRAFTD_NUM_NETWORK_THREADS": "3"}
+    file = {"log.retention.ms": "7000"}
+    config = parse_config(MINIMAL | file, env)
+    assert (
+        config.settings.static_configs
+        == parse_config(
+            MINIMAL | {"log.retention.ms": "5000", "num.network.threads": "3"}, {}
+        ).settings.static_configs
+    )
+    assert config.unknown_keys == ["KRAFTD_NUM_NETWORK_THREADS"], "as where a file has it"
+    with pytest.raises(ConfigError, match=r"log\.retention\.ms: must be a whole number"):
+        parse_config(MINIMAL, {"KRAFTD_LOG_RETENTION_MS": "a week"})
+
+
+def test_each_key_has_a_variable_of_its_own() -> None:
+    keys = {*KEYS, *broker_names()}
+    assert len({environment_name(key) for key in keys}) == len(keys)
