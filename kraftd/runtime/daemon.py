@@ -20,7 +20,6 @@ import random
 import resource
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -41,8 +40,10 @@ from kraftd.runtime.controller_server import ControllerServer, Environment
 from kraftd.runtime.driver import read_clocks
 from kraftd.runtime.file_limits import connections_allowed, refuse_few_files
 from kraftd.runtime.health_checks import livez, readyz
+from kraftd.runtime.log_writer import LogWriter
 from kraftd.runtime.node_status import SOFTWARE
 from kraftd.runtime.observability import Logger
+from kraftd.runtime.sample import Sample
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.types import Endpoint, uuid_text
@@ -57,7 +58,7 @@ _GC_THRESHOLDS = (20_000, 20, 20)
 """Requests in flight are thousands of young objects that are not garbage: collect less often."""
 
 
-async def serve(config: Config, directory: NodeDirectory, logger: Logger) -> None:
+async def serve(config: Config, directory: NodeDirectory, logger: Logger, log_writer: LogWriter) -> None:
     """Run one node until a signal stops it, and close its directory.
 
     Raises:
@@ -66,7 +67,7 @@ async def serve(config: Config, directory: NodeDirectory, logger: Logger) -> Non
     # Threads inherit this: only the one that waits for these signals gets them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     async with asyncio.TaskGroup() as tasks:
-        daemon = Daemon(config, directory, logger, tasks)
+        daemon = Daemon(config, directory, logger, log_writer, tasks)
         import_codecs(daemon.kafka_api_keys)
         await daemon.start()
         gc.collect()
@@ -116,10 +117,16 @@ class Daemon:
     """A `ControllerServer` with the signals, the HTTP port and the log lines of its process."""
 
     def __init__(
-        self, config: Config, directory: NodeDirectory, logger: Logger, tasks: asyncio.TaskGroup
+        self,
+        config: Config,
+        directory: NodeDirectory,
+        logger: Logger,
+        log_writer: LogWriter,
+        tasks: asyncio.TaskGroup,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._config, self._directory, self._logger, self._tasks = config, directory, logger, tasks
+        self._log_writer = log_writer
         self._stop_asked = asyncio.Event()
         self._may_stop = asyncio.Event()
         self._http: tuple[Any, int] | None = None
@@ -230,7 +237,7 @@ class Daemon:
         number = signal.Signals(signal.sigwait(_STOP_SIGNALS))
         # What was acknowledged is durable; nothing else was promised.
         self._logger.warning("stopped_at_once", signal=number.name)
-        sys.stderr.flush()
+        self._log_writer.flush()
         os._exit(128 + number)
 
     async def _start_http(self) -> None:
@@ -241,11 +248,21 @@ class Daemon:
         http = HttpServer(
             livez=lambda: livez(self._server.status.health_input(self._server.driver.now())),
             readyz=lambda: readyz(self._server.status.health_input(self._server.driver.now())),
-            samples=lambda: self._server.status.samples(self._server.driver.now()),
+            samples=self._samples,
             logger=self._logger,
         )
         with _listening(self._config.http, "kraftd.http.listener"):
             self._http = http, await http.start(self._config.http, self._tasks)
+
+    def _samples(self) -> Iterator[Sample]:
+        """The Prometheus page: what the node tells, and what its process does."""
+        yield from self._server.status.samples(self._server.driver.now())
+        yield Sample(
+            "kraftd_log_lines_lost",
+            "Lines of the log that stderr did not take.",
+            self._log_writer.lines_lost,
+            is_counter=True,
+        )
 
     def _log_started(self) -> None:
         config, directory = self._config, self._directory
