@@ -13,6 +13,7 @@ Nothing here decides anything about the quorum. What goes wrong here ends the pr
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import ipaddress
 import os
@@ -22,8 +23,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from kraftd.controller.rights import FORGEABLE
 from kraftd.errors import ConfigError
@@ -54,27 +55,68 @@ FILES_COUNTED_EVERY_S = 1.0
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 """What tells a node to stop: the first in order, the second at once."""
 
+Failed: TypeAlias = Callable[[str, Exception], NoReturn]
+"""Ends the process, by the exception of the task of this name."""
+
+_Result = TypeVar("_Result")
+
 _GC_THRESHOLDS = (20_000, 20, 20)
 """Requests in flight are thousands of young objects that are not garbage: collect less often."""
 
 
-async def serve(config: Config, directory: NodeDirectory, logger: Logger, log_writer: LogWriter) -> None:
-    """Run one node until a signal stops it, and close its directory.
+async def serve(
+    config: Config, directory: NodeDirectory, logger: Logger, log_writer: LogWriter, failed: Failed
+) -> None:
+    """Run one node until a signal stops it, and close its directory. What raises while it runs is given to
+    `failed`.
 
     Raises:
         ConfigError: An address cannot be bound.
     """
     # Threads inherit this: only the one that waits for these signals gets them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    async with asyncio.TaskGroup() as tasks:
+    async with Tasks(failed) as tasks:
         daemon = Daemon(config, directory, logger, log_writer, tasks)
         import_codecs(daemon.kafka_api_keys)
         await daemon.start()
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        await daemon.run()
-        await daemon.stop()
+        await tasks.end_process_if_failed(_run_and_stop(daemon), "main")
+
+
+async def _run_and_stop(daemon: "Daemon") -> None:
+    await daemon.run()
+    await daemon.stop()
+
+
+class Tasks(asyncio.TaskGroup):
+    """Tasks each of which ends the process by its exception, in the midst of its own step (D-17).
+
+    A group as it is would cancel all others and wait for them, and its loop for the jobs of its threads: the
+    node would go on meanwhile, for as long as a job takes.
+    """
+
+    def __init__(self, failed: Failed) -> None:
+        super().__init__()
+        self._failed = failed
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, _Result] | Coroutine[Any, Any, _Result],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[_Result]:
+        """Start a task of this group."""
+        return super().create_task(self.end_process_if_failed(coro, name or "?"), name=name, context=context)
+
+    async def end_process_if_failed(self, awaitable: Any, name: str) -> Any:
+        """Await something; what it raises ends the process before anything else runs."""
+        try:
+            return await awaitable
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self._failed(name, error)
 
 
 def import_codecs(kafka_api_keys: Iterable[int]) -> None:

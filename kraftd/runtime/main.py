@@ -66,7 +66,7 @@ def start(config: Config, logger: Logger, log_writer: LogWriter) -> int:
         directory = _open_directory(config)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.get_loop().set_exception_handler(fatal.on_loop)
-            runner.run(serve(config, directory, logger, log_writer))
+            runner.run(serve(config, directory, logger, log_writer, fatal.on_task))
     except (KraftdError, OSError) as error:
         logger.critical("fatal", reason=str(error))
         return EXIT_FAILED
@@ -99,6 +99,10 @@ class FatalErrorHandler:
         """Handle an exception that nothing in a thread has caught."""
         name = failure.thread.name if failure.thread is not None else "?"
         self.abort(f"thread {name} failed", failure.exc_value)
+
+    def on_task(self, name: str, error: Exception) -> NoReturn:
+        """Handle an exception that nothing in a task has caught."""
+        self.abort(f"task {name} failed", error)
 
     def abort(self, what: str, error: BaseException | None) -> NoReturn:
         """Log the error and end the process; does not return."""

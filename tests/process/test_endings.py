@@ -53,6 +53,8 @@ Start = Callable[..., Cluster]
         "thread",
         "plain-thread",
         "task",
+        "busy-task",
+        "main-task",
     ],
 )
 def test_an_unexpected_exception_ends_the_process(start: Start, place: str) -> None:

@@ -18,6 +18,24 @@ PROCESSES = (
         where=("tests/process/test_endings.py::test_an_unexpected_exception_ends_the_process[timer]",),
     ),
     mutant(
+        "a-task-that-fails-waits-for-the-others",
+        "D-17",
+        "An exception in a task ends the process once all that threads do for the loop is done.",
+        "process",
+        ("kraftd.runtime.daemon:Tasks.end_process_if_failed", "self._failed(name, error)", "raise"),
+        where=("tests/process/test_endings.py::test_an_unexpected_exception_ends_the_process[busy-task]",),
+    ),
+    mutant(
+        "turns-go-on-after-a-failure",
+        "D-17",
+        "The raft node is polled again after an event whose effects were half carried out.",
+        "tests",
+        ("kraftd.runtime.driver:Driver.deliver", "self.stop()", "pass"),
+        where=(
+            "tests/unit/runtime/test_driver.py::test_after_an_event_that_could_not_be_handled_there_is_no_turn",
+        ),
+    ),
+    mutant(
         "the-second-signal-waits",
         "D-17",
         "The second signal ends the process once the loop comes to it, which waits for a disk that hangs.",
