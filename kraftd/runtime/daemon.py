@@ -52,8 +52,12 @@ from kraftd.types import Endpoint, uuid_text
 FILES_COUNTED_EVERY_S = 1.0
 """How often the connections that are allowed follow the files that the log holds open."""
 
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""What tells a node to stop: the first in order, the second at once."""
+_STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+"""What tells a node to stop in order, as Kafka's JVM does."""
+
+_AT_ONCE_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT})
+"""What tells one that stops to end at once. Of a terminal that is closed SIGHUP comes twice: from its shell,
+and from the kernel."""
 
 Failed: TypeAlias = Callable[[str, Exception], NoReturn]
 """Ends the process, by the exception of the task of this name."""
@@ -74,7 +78,7 @@ async def serve(
         ConfigError: An address cannot be bound.
     """
     # Threads inherit this: only the one that waits for these signals gets them.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _stop_signals())
     async with Tasks(failed) as tasks:
         daemon = Daemon(config, directory, logger, log_writer, tasks)
         import_codecs(daemon.kafka_api_keys)
@@ -272,11 +276,11 @@ class Daemon:
 
     def _await_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         """In its thread: the first signal stops in order, the second at once, whatever the loop waits for."""
-        signal.sigwait(_STOP_SIGNALS)
-        self._logger.info("stopping")
+        number = signal.Signals(signal.sigwait(_stop_signals()))
+        self._logger.info("stopping", signal=number.name)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends anyway
             loop.call_soon_threadsafe(self._stop_asked.set)
-        number = signal.Signals(signal.sigwait(_STOP_SIGNALS))
+        number = signal.Signals(signal.sigwait(_AT_ONCE_SIGNALS))
         # What was acknowledged is durable; nothing else was promised.
         self._logger.warning("stopped_at_once", signal=number.name)
         self._log_writer.flush()
@@ -348,6 +352,12 @@ class Daemon:
         while True:
             await asyncio.sleep(self._config.metrics_interval_ms / 1_000)
             self._logger.info("metrics", **self._server.status.readings(self._server.driver.now()))
+
+
+def _stop_signals() -> frozenset[signal.Signals]:
+    """The signals that stop this process: no SIGHUP that `nohup` ignores, though one could wait for it."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return _STOP_SIGNALS - {signal.SIGHUP} if ignored else _STOP_SIGNALS
 
 
 def _is_loopback(host: str) -> bool:

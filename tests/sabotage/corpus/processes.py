@@ -36,6 +36,26 @@ PROCESSES = (
         ),
     ),
     mutant(
+        "nohup-is-no-help",
+        "nobody",
+        "A node that was started with SIGHUP ignored stops by it.",
+        "process",
+        ("kraftd.runtime.daemon:_stop_signals", "signal.getsignal(signal.SIGHUP) == signal.SIG_IGN", "False"),
+        where=("tests/process/test_endings.py::test_a_node_that_was_started_by_nohup_outlives_its_terminal",),
+    ),
+    mutant(
+        "a-closed-terminal-stops-at-once",
+        "nobody",
+        "The second SIGHUP of a terminal that is closed ends a node that is handing over.",
+        "process",
+        (
+            "kraftd.runtime.daemon:Daemon._await_signals",
+            "signal.sigwait(_AT_ONCE_SIGNALS)",
+            "signal.sigwait(_STOP_SIGNALS)",
+        ),
+        where=("tests/process/test_endings.py::test_a_terminal_that_is_closed_stops_the_node_in_order",),
+    ),
+    mutant(
         "the-second-signal-waits",
         "D-17",
         "The second signal ends the process once the loop comes to it, which waits for a disk that hangs.",
