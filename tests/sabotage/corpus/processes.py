@@ -56,6 +56,16 @@ PROCESSES = (
         where=("tests/process/test_endings.py::test_a_terminal_that_is_closed_stops_the_node_in_order",),
     ),
     mutant(
+        "a-stop-cuts-responses",
+        "nobody",
+        "A server that stops drops the responses that the system has not taken yet.",
+        "tests",
+        ("kraftd.net.server:Server.stop", "await self._all_ended.wait()", "pass"),
+        where=(
+            "tests/unit/net/test_network.py::test_a_server_that_stops_waits_until_its_responses_are_written",
+        ),
+    ),
+    mutant(
         "the-second-signal-waits",
         "D-17",
         "The second signal ends the process once the loop comes to it, which waits for a disk that hangs.",
