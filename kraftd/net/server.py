@@ -129,6 +129,8 @@ class Server:
         self._numbers = numbers
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
+        self._all_ended: asyncio.Event | None = None
+        """Set with the end of the last connection, once this server stops."""
         self._sweep: asyncio.TimerHandle | None = None
 
     def bind(self, bind: Endpoint) -> int:
@@ -161,13 +163,16 @@ class Server:
         return InboundConnection(self, next(self._numbers))
 
     async def stop(self) -> None:
-        """Stop listening and close all connections, after their responses were written."""
+        """Stop listening and close all connections, after their responses were written, for which each other
+        end has five seconds. The end of a loop would drop what the system has not taken.
+        """
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections.values()):
             connection.close("this node stops")
-        if self._server is not None:
-            await self._server.wait_closed()
+        if self.connections:
+            self._all_ended = asyncio.Event()
+            await self._all_ended.wait()
 
     @property
     def connections_max(self) -> int:
@@ -184,7 +189,7 @@ class Server:
 
     def admit(self, connection: "InboundConnection") -> str | None:
         """Give a new connection a slot. Returns why it has none, None if it has."""
-        why = self.slots.admit(connection)
+        why = "this node stops" if self._all_ended is not None else self.slots.admit(connection)
         if why is None:
             self.connections[connection.number] = connection
             if self._sweep is None:
@@ -195,6 +200,8 @@ class Server:
         """Free the slot of a connection."""
         self.connections.pop(connection.number, None)
         self.slots.forget(connection, connection.peer_class)
+        if not self.connections and self._all_ended is not None:
+            self._all_ended.set()
         if not self.connections and self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None

@@ -13,6 +13,7 @@ Nothing here decides anything about the quorum. What goes wrong here ends the pr
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import ipaddress
 import os
@@ -20,11 +21,10 @@ import random
 import resource
 import signal
 import socket
-import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from kraftd.controller.rights import FORGEABLE
 from kraftd.errors import ConfigError
@@ -41,8 +41,10 @@ from kraftd.runtime.controller_server import ControllerServer, Environment
 from kraftd.runtime.driver import read_clocks
 from kraftd.runtime.file_limits import connections_allowed, refuse_few_files
 from kraftd.runtime.health_checks import livez, readyz
+from kraftd.runtime.log_writer import LogWriter
 from kraftd.runtime.node_status import SOFTWARE
 from kraftd.runtime.observability import Logger
+from kraftd.runtime.sample import Sample
 from kraftd.runtime.worker import Worker
 from kraftd.storage.node_directory import NodeDirectory
 from kraftd.types import Endpoint, uuid_text
@@ -50,30 +52,75 @@ from kraftd.types import Endpoint, uuid_text
 FILES_COUNTED_EVERY_S = 1.0
 """How often the connections that are allowed follow the files that the log holds open."""
 
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""What tells a node to stop: the first in order, the second at once."""
+_STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+"""What tells a node to stop in order, as Kafka's JVM does."""
+
+_AT_ONCE_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT})
+"""What tells one that stops to end at once. Of a terminal that is closed SIGHUP comes twice: from its shell,
+and from the kernel."""
+
+Failed: TypeAlias = Callable[[str, Exception], NoReturn]
+"""Ends the process, by the exception of the task of this name."""
+
+_Result = TypeVar("_Result")
 
 _GC_THRESHOLDS = (20_000, 20, 20)
 """Requests in flight are thousands of young objects that are not garbage: collect less often."""
 
 
-async def serve(config: Config, directory: NodeDirectory, logger: Logger) -> None:
-    """Run one node until a signal stops it, and close its directory.
+async def serve(
+    config: Config, directory: NodeDirectory, logger: Logger, log_writer: LogWriter, failed: Failed
+) -> None:
+    """Run one node until a signal stops it, and close its directory. What raises while it runs is given to
+    `failed`.
 
     Raises:
         ConfigError: An address cannot be bound.
     """
     # Threads inherit this: only the one that waits for these signals gets them.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    async with asyncio.TaskGroup() as tasks:
-        daemon = Daemon(config, directory, logger, tasks)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _stop_signals())
+    async with Tasks(failed) as tasks:
+        daemon = Daemon(config, directory, logger, log_writer, tasks)
         import_codecs(daemon.kafka_api_keys)
         await daemon.start()
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        await daemon.run()
-        await daemon.stop()
+        await tasks.end_process_if_failed(_run_and_stop(daemon), "main")
+
+
+async def _run_and_stop(daemon: "Daemon") -> None:
+    await daemon.run()
+    await daemon.stop()
+
+
+class Tasks(asyncio.TaskGroup):
+    """Tasks each of which ends the process by its exception, in the midst of its own step (D-17).
+
+    A group as it is would cancel all others and wait for them, and its loop for the jobs of its threads: the
+    node would go on meanwhile, for as long as a job takes.
+    """
+
+    def __init__(self, failed: Failed) -> None:
+        super().__init__()
+        self._failed = failed
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, _Result] | Coroutine[Any, Any, _Result],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[_Result]:
+        """Start a task of this group."""
+        return super().create_task(self.end_process_if_failed(coro, name or "?"), name=name, context=context)
+
+    async def end_process_if_failed(self, awaitable: Any, name: str) -> Any:
+        """Await something; what it raises ends the process before anything else runs."""
+        try:
+            return await awaitable
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self._failed(name, error)
 
 
 def import_codecs(kafka_api_keys: Iterable[int]) -> None:
@@ -116,10 +163,16 @@ class Daemon:
     """A `ControllerServer` with the signals, the HTTP port and the log lines of its process."""
 
     def __init__(
-        self, config: Config, directory: NodeDirectory, logger: Logger, tasks: asyncio.TaskGroup
+        self,
+        config: Config,
+        directory: NodeDirectory,
+        logger: Logger,
+        log_writer: LogWriter,
+        tasks: asyncio.TaskGroup,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._config, self._directory, self._logger, self._tasks = config, directory, logger, tasks
+        self._log_writer = log_writer
         self._stop_asked = asyncio.Event()
         self._may_stop = asyncio.Event()
         self._http: tuple[Any, int] | None = None
@@ -223,14 +276,14 @@ class Daemon:
 
     def _await_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         """In its thread: the first signal stops in order, the second at once, whatever the loop waits for."""
-        signal.sigwait(_STOP_SIGNALS)
-        self._logger.info("stopping")
+        number = signal.Signals(signal.sigwait(_stop_signals()))
+        self._logger.info("stopping", signal=number.name)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends anyway
             loop.call_soon_threadsafe(self._stop_asked.set)
-        number = signal.Signals(signal.sigwait(_STOP_SIGNALS))
+        number = signal.Signals(signal.sigwait(_AT_ONCE_SIGNALS))
         # What was acknowledged is durable; nothing else was promised.
         self._logger.warning("stopped_at_once", signal=number.name)
-        sys.stderr.flush()
+        self._log_writer.flush()
         os._exit(128 + number)
 
     async def _start_http(self) -> None:
@@ -241,11 +294,21 @@ class Daemon:
         http = HttpServer(
             livez=lambda: livez(self._server.status.health_input(self._server.driver.now())),
             readyz=lambda: readyz(self._server.status.health_input(self._server.driver.now())),
-            samples=lambda: self._server.status.samples(self._server.driver.now()),
+            samples=self._samples,
             logger=self._logger,
         )
         with _listening(self._config.http, "kraftd.http.listener"):
             self._http = http, await http.start(self._config.http, self._tasks)
+
+    def _samples(self) -> Iterator[Sample]:
+        """The Prometheus page: what the node tells, and what its process does."""
+        yield from self._server.status.samples(self._server.driver.now())
+        yield Sample(
+            "kraftd_log_lines_lost",
+            "Lines of the log that stderr did not take.",
+            self._log_writer.lines_lost,
+            is_counter=True,
+        )
 
     def _log_started(self) -> None:
         config, directory = self._config, self._directory
@@ -289,6 +352,12 @@ class Daemon:
         while True:
             await asyncio.sleep(self._config.metrics_interval_ms / 1_000)
             self._logger.info("metrics", **self._server.status.readings(self._server.driver.now()))
+
+
+def _stop_signals() -> frozenset[signal.Signals]:
+    """The signals that stop this process: no SIGHUP that `nohup` ignores, though one could wait for it."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return _STOP_SIGNALS - {signal.SIGHUP} if ignored else _STOP_SIGNALS
 
 
 def _is_loopback(host: str) -> bool:

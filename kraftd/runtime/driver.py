@@ -118,6 +118,7 @@ class Driver:
                     self._run_events(executor, now)
         except BaseException:
             self.has_failed = True
+            self.stop()
             raise
         self._is_busy = False
         if self._turn_is_due:

@@ -6,7 +6,7 @@ usage, 128 + n stopped at once by signal n: the second one, or Ctrl-C before it 
 *Fatal errors* (D-17). An exception in a callback of the loop, in a timer, in a task or in a thread reaches
 `FatalErrorHandler.abort`: it logs one line with the traceback and ends the process before any other callback
 runs, because effects that were half carried out must not be followed by more. What was acknowledged is
-durable.
+durable. For a stream that does not take that line it waits a second.
 """
 
 import argparse
@@ -29,9 +29,10 @@ from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.runtime.config import Config, load_config
 from kraftd.runtime.daemon import serve
 from kraftd.runtime.log_cleaner import rolling_of
+from kraftd.runtime.log_writer import LogWriter
 from kraftd.runtime.long_blocks import give_back_long_blocks
 from kraftd.runtime.node_status import SOFTWARE
-from kraftd.runtime.observability import Logger, open_logger
+from kraftd.runtime.observability import Logger, make_log
 from kraftd.storage.filesystem import OsFileSystem
 from kraftd.storage.node_directory import NodeDirectory
 
@@ -43,17 +44,21 @@ EXIT_USAGE = 64
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the console script."""
     options = _parser().parse_args(arguments)
+    _fill_standard_streams()
     try:
         config = load_config(options.config, os.environ)
     except ConfigError as error:
         sys.stderr.write(f"kraftd: {error}\n")
         sys.exit(EXIT_FAILED)
-    sys.exit(start(config, open_logger(config.node_id)))
+    logger, log_writer = make_log(config.node_id)
+    code = start(config, logger, log_writer)
+    log_writer.flush()
+    sys.exit(code)
 
 
-def start(config: Config, logger: Logger) -> int:
+def start(config: Config, logger: Logger, log_writer: LogWriter) -> int:
     """Run one node; returns the exit code."""
-    fatal = FatalErrorHandler(logger)
+    fatal = FatalErrorHandler(logger, log_writer)
     threading.excepthook = fatal.on_thread
     try:
         _allow_files()
@@ -61,7 +66,7 @@ def start(config: Config, logger: Logger) -> int:
         directory = _open_directory(config)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.get_loop().set_exception_handler(fatal.on_loop)
-            runner.run(serve(config, directory, logger))
+            runner.run(serve(config, directory, logger, log_writer, fatal.on_task))
     except (KraftdError, OSError) as error:
         logger.critical("fatal", reason=str(error))
         return EXIT_FAILED
@@ -78,8 +83,9 @@ def start(config: Config, logger: Logger) -> int:
 class FatalErrorHandler:
     """Ends the process at once, with one line in the log and a non-zero exit code."""
 
-    def __init__(self, logger: Logger) -> None:
+    def __init__(self, logger: Logger, log_writer: LogWriter) -> None:
         self._logger = logger
+        self._log_writer = log_writer
 
     def on_loop(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an exception of the loop: in callbacks, timers, completions of threads, protocols."""
@@ -94,6 +100,10 @@ class FatalErrorHandler:
         name = failure.thread.name if failure.thread is not None else "?"
         self.abort(f"thread {name} failed", failure.exc_value)
 
+    def on_task(self, name: str, error: Exception) -> NoReturn:
+        """Handle an exception that nothing in a task has caught."""
+        self.abort(f"task {name} failed", error)
+
     def abort(self, what: str, error: BaseException | None) -> NoReturn:
         """Log the error and end the process; does not return."""
         try:
@@ -104,9 +114,18 @@ class FatalErrorHandler:
                 reason=what if error is None else f"{error}" if expected else f"{what}: {error!r}",
                 **({"exception": "".join(trace)} if trace else {}),
             )
-            sys.stderr.flush()
+            self._log_writer.flush()
         finally:
             os._exit(EXIT_FAILED)
+
+
+def _fill_standard_streams() -> None:
+    """Open nothing in the place of standard streams that were closed (`2>&-`): else a file of the node gets
+    the number of stderr, and the lines of the log with it.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
 
 
 def _allow_files() -> None:

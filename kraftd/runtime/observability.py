@@ -1,10 +1,11 @@
 """The log lines of a node: one JSON object each on stderr, and none while nothing happens.
 
-Entered through `open_logger`, once at start. Events have names in snake_case (`transition`, `election`,
+Entered through `make_log`, once at start. Events have names in snake_case (`transition`, `election`,
 `vote`, `metrics`, …) under the key `event`; every line carries `timestamp`, `level` and `node`. On a terminal
 the same events are rendered for people.
 
-Not here: what the numbers of the `metrics` line mean (`node_status`) and the HTTP pages (`http_server`).
+Not here: what the numbers of the `metrics` line mean (`node_status`), the HTTP pages (`http_server`), and
+what becomes of a line that stderr does not take (`log_writer`).
 Nothing is logged for each request: a line costs more than a whole commit.
 """
 
@@ -12,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import Any, TextIO, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -20,6 +21,7 @@ from kraftd.controller.plans import LogLine
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteAnswered, Warned
 from kraftd.runtime.effect_executor import Notice, NoticeLogger
+from kraftd.runtime.log_writer import LogWriter
 from kraftd.types import NodeId
 
 
@@ -51,12 +53,22 @@ _EVENT_WIDTH = 16
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
-def open_logger(node_id: NodeId, *, stream: TextIO | None = None) -> Logger:
-    """Make the logger of this node, on stderr unless told otherwise."""
-    target = sys.stderr if stream is None else stream
-    renderer: Any = _for_people() if target.isatty() else _render_json
+_STDERR = 2
+
+
+def make_log(node_id: NodeId) -> tuple[Logger, LogWriter]:
+    """Make the logger of this node, and what writes its lines to stderr."""
+    for_people = os.isatty(_STDERR)
+    as_text = open_logger(node_id, lambda line: line, for_people=for_people)
+    writer = LogWriter(_STDERR, lambda count: as_text.warning("log_lines_lost", lines=count))
+    return open_logger(node_id, writer.write, for_people=for_people), writer
+
+
+def open_logger(node_id: NodeId, write: Callable[[str], object], *, for_people: bool = False) -> Logger:
+    """Make a logger that hands on each line, rendered, and returns what that returned."""
+    renderer: Any = _for_people() if for_people else _render_json
     return structlog.wrap_logger(
-        structlog.WriteLogger(target),
+        _Lines(write),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -65,6 +77,13 @@ def open_logger(node_id: NodeId, *, stream: TextIO | None = None) -> Logger:
         ],
         cache_logger_on_first_use=True,
     ).bind(node=node_id)
+
+
+class _Lines:
+    """What structlog hands a line to: one function, whatever its level."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self.debug = self.info = self.warning = self.error = self.critical = write
 
 
 class RaftNoticeLogger(NoticeLogger):

@@ -8,7 +8,8 @@ Within the boundary of a connection, once each, so that the next connection find
 `framing`, `codec`, `handshake`, `encoding`. Beyond it: `handler` (whoever a request is handed to), `oserror`
 (the same, with an error that event loops like to swallow), `raft`, `executor` (of effects), `storage`,
 `apply`. Elsewhere: `timer`, `soon`, `thread` (in a job of the flush thread), `plain-thread` (in a thread
-nobody waits for), `task`, `fsync` (the disk refuses).
+nobody waits for), `task`, `busy-task` (the same, while a thread of the loop's own is busy without end),
+`main-task` (in the one that runs the node), `fsync` (the disk refuses).
 """
 
 import asyncio
@@ -16,6 +17,7 @@ import errno
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -108,12 +110,17 @@ def arm(process: Daemon, place: str) -> None:
             internals._server.workers[0].submit(explode, lambda _: None)
         case "plain-thread":
             threading.Thread(target=explode).start()
-        case "task":
+        case "task" | "busy-task":
 
             async def fail() -> None:
                 explode()
 
+            if place == "busy-task":
+                loop.run_in_executor(None, time.sleep, 1_000)
             internals._tasks.create_task(fail())
+        case "main-task":
+            loop.run_in_executor(None, time.sleep, 1_000)
+            Daemon.run = explode
         case "fsync":
 
             def refuse_sync(_handle: int) -> None:

@@ -53,6 +53,8 @@ Start = Callable[..., Cluster]
         "thread",
         "plain-thread",
         "task",
+        "busy-task",
+        "main-task",
     ],
 )
 def test_an_unexpected_exception_ends_the_process(start: Start, place: str) -> None:
@@ -156,6 +158,31 @@ def test_the_first_signal_hands_over_and_the_second_stops_at_once(start: Start) 
     leader.signal(signal.SIGTERM)
     assert leader.wait_exit(5.0) == 128 + signal.SIGTERM
     assert leader.wait_for("stopped_at_once")
+
+
+def test_a_terminal_that_is_closed_stops_the_node_in_order(start: Start) -> None:
+    """Its shell and the kernel send a SIGHUP each: the second one does not stop at once."""
+    cluster = start(settings={"kraftd.shutdown.timeout.ms": "60000"})
+    leader = cluster.wait_leader()
+    others = [node for node in cluster if node is not leader]
+    for node in others:
+        node.pause()
+    leader.signal(signal.SIGHUP)
+    assert leader.wait_for("stopping")["signal"] == "SIGHUP"
+    leader.signal(signal.SIGHUP)
+    for node in others:
+        node.resume()
+    assert leader.wait_exit() == 0
+    assert (leader.count("stopped"), leader.count("stopped_at_once")) == (1, 0)
+
+
+def test_a_node_that_was_started_by_nohup_outlives_its_terminal(start: Start) -> None:
+    cluster = start(1, command=("nohup", sys.executable, "-m", "kraftd"))
+    node = cluster.wait_leader()
+    node.signal(signal.SIGHUP)
+    cluster.commit(NAME, "x", broker="1")
+    assert node.stop() == 0
+    assert node.wait_for("stopping")["signal"] == "SIGTERM"
 
 
 @pytest.mark.parametrize("place", ["flush", "close", "barrier"])

@@ -546,6 +546,39 @@ async def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyP
         assert node.log.events() == ["slow_connection_closed"]
 
 
+async def test_a_server_that_stops_waits_until_its_responses_are_written() -> None:
+    node = Node(1)
+    async with running(node), asyncio.TaskGroup() as tasks:
+        client = await Client.connect(node.port)
+        await client.greet()
+        client.writer.transport.pause_reading()
+        client.send(1, ListConfigsRequest())
+        await node.until(lambda: node.requests)
+        node.requests[0][0].write([bytes(24 << 20)])
+        stopping = tasks.create_task(node.server.stop())
+        await asyncio.sleep(0.05)
+        assert not stopping.done()
+        client.writer.transport.resume_reading()
+        assert len(await client.end()) == 24 << 20
+
+
+async def test_a_server_that_stops_does_not_wait_for_who_does_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "WRITE_STALL_TIMEOUT_MS", 100)
+    node = Node(1)
+    async with running(node):
+        client = await Client.connect(node.port)
+        await client.greet()
+        client.writer.transport.pause_reading()
+        client.send(1, ListConfigsRequest())
+        await node.until(lambda: node.requests)
+        node.requests[0][0].write([bytes(24 << 20)])
+        async with asyncio.timeout(10):
+            await node.server.stop()
+        assert not node.server.connections
+
+
 async def test_clients_leave_the_last_slots_to_voters() -> None:
     node = Node(1)
     node.server.connections_max = 1

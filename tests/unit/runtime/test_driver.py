@@ -147,6 +147,28 @@ async def test_whoever_delivers_an_event_that_cannot_be_handled_may_know_it(wher
     assert driver.has_failed
 
 
+@pytest.mark.covers("D-17")
+async def test_after_an_event_that_could_not_be_handled_there_is_no_turn() -> None:
+    """Whoever delivers it may need a while to end the process; until then half of its effects stand."""
+    raft_node = Script()
+    driver, ports = drive(raft_node)
+    await turns()
+    raft_node.responses["handle 1"] = [StateChanged("a", "b", 1, "test")]
+
+    def explode() -> None:
+        raise KeyError("planted")
+
+    ports.on_note = explode
+    driver.wake()
+    with pytest.raises(KeyError):
+        driver.deliver(Applied(1))
+    raft_node.seen.clear()
+    driver.deliver(Applied(2))
+    driver.wake()
+    await turns()
+    assert raft_node.seen == []
+
+
 @pytest.mark.covers("D-01", "REQ-10")
 async def test_the_timer_wakes_the_core_when_it_asked_for_it() -> None:
     raft_node = Script()

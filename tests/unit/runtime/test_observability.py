@@ -10,7 +10,12 @@ import pytest
 
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.raft.effects import AlarmCleared, Alarmed, ElectionEnded, StateChanged, VoteAnswered, Warned
-from kraftd.runtime.observability import RaftNoticeLogger, open_logger
+from kraftd.runtime.observability import RaftNoticeLogger
+from kraftd.runtime.observability import open_logger as open_logger_to
+
+
+def open_logger(node_id: int, *, stream: io.StringIO, for_people: bool = False) -> Any:
+    return open_logger_to(node_id, lambda line: stream.write(line + "\n"), for_people=for_people)
 
 
 def lines(*news: Any) -> list[dict[str, Any]]:
@@ -53,17 +58,12 @@ def test_an_election_says_who_asked_who_granted_and_who_refused_and_why() -> Non
     )
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_on_a_terminal_fields_stand_in_the_order_in_which_they_were_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    stream = Terminal()
-    RaftNoticeLogger(open_logger(7, stream=stream), lambda: 0.0).log_notice(
+    stream = io.StringIO()
+    RaftNoticeLogger(open_logger(7, stream=stream, for_people=True), lambda: 0.0).log_notice(
         StateChanged("follower", "prospective", 5, "lost")
     )
     (line,) = stream.getvalue().splitlines()
@@ -71,8 +71,10 @@ def test_on_a_terminal_fields_stand_in_the_order_in_which_they_were_told(
 
 
 def test_on_a_terminal_a_trace_keeps_its_lines() -> None:
-    stream = Terminal()
-    open_logger(7, stream=stream).critical("fatal", reason="a bug", exception="Traceback\n  here")
+    stream = io.StringIO()
+    open_logger(7, stream=stream, for_people=True).critical(
+        "fatal", reason="a bug", exception="Traceback\n  here"
+    )
     assert "Traceback\n  here" in stream.getvalue()
 
 
