@@ -214,7 +214,7 @@ def declared_size(head: bytes, position: int, end: int) -> int:
     elif size < HEADER_BYTES:
         reason, torn = f"the batch claims {size} bytes, fewer than its header", False
     elif size > BATCH_BYTES_MAX:
-        reason, torn = f"the batch claims {size} bytes, more than one can have", False
+        reason, torn = f"the batch claims {size} bytes, more than one can have", size > left
     elif size > left:
         reason, torn = f"the batch claims {size} bytes, {left} are left", True
     else:

@@ -162,7 +162,9 @@ def test_the_first_signal_hands_over_and_the_second_stops_at_once(start: Start) 
 
 def test_a_terminal_that_is_closed_stops_the_node_in_order(start: Start) -> None:
     """Its shell and the kernel send a SIGHUP each: the second one does not stop at once."""
-    cluster = start(settings={"kraftd.shutdown.timeout.ms": "60000"})
+    # These tests may run under `nohup` themselves.
+    command = ("env", "--default-signal=HUP", sys.executable, "-m", "kraftd")
+    cluster = start(settings={"kraftd.shutdown.timeout.ms": "60000"}, command=command)
     leader = cluster.wait_leader()
     others = [node for node in cluster if node is not leader]
     for node in others:

@@ -66,5 +66,5 @@ def test_an_interrupt_while_the_directory_is_opened_is_one_line(monkeypatch: pyt
     monkeypatch.setattr(daemon, "_allow_files", lambda: None)
     monkeypatch.setattr(daemon, "_open_directory", interrupt)
     monkeypatch.setattr(daemon.threading, "excepthook", daemon.threading.excepthook)
-    assert daemon.start(None, Logger()) == 130  # type: ignore[arg-type]  # it goes no further
+    assert daemon.start(None, Logger(), None) == 130  # type: ignore[arg-type]  # it goes no further
     assert lines == [("stopped_at_once", {"signal": "SIGINT"})]
