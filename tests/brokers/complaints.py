@@ -30,6 +30,7 @@ AFTER_A_LOST_DIRECTORY = (
     r"LogDirFailureChannel: Error while ",
     r"LogManager: (Stopping serving logs in dir|Logs for partitions .* are offline)",
     r"LogManager: Exception while deleting Log\(dir=",  # a topic was deleted up to a minute before
+    r"KafkaScheduler: Uncaught exception in scheduled task 'delete-producer-snapshot'",  # of a segment there
     r"LogCleaner: (Stopping cleaning logs in dir|Failed to access checkpoint file)",
     r"ReplicaManager: .* (Stopp\w+ serving replicas in dir|stopped fetcher for partitions)",
     r"BrokerServer: Exception while execution the action",  # of the request that met the failing disk
