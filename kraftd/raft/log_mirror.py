@@ -285,8 +285,6 @@ class LogMirror:
         """Find where the records of an epoch end in this log, or in the snapshot that it begins with
         (LOG-10). See `EpochCache.end_of`.
         """
-        if self.start_epoch and not self.epochs.last_epoch:
-            return self.position
         end = self.epochs.end_of(epoch, self.end_offset)
         # The log begins at 100 with epoch 4, behind a snapshot of epoch 2. Of epoch 3 it has nothing: the
         # last that is older ends with the snapshot, in epoch 2.

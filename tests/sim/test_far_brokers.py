@@ -149,8 +149,8 @@ def test_without_a_leader_or_a_snapshot_nobody_is_brought_near(story: Story) -> 
 
 
 @pytest.mark.slow
-def test_a_broker_and_an_observer_that_began_anew_for_ever_come_back() -> None:
-    world = World(40_050, BROKERS)
+def test_who_began_anew_for_ever_comes_back() -> None:
+    world = World(10_264, BROKERS)
     assert world.attempt() is None
-    assert world.statistics[BROUGHT_NEAR] > 1
+    assert world.statistics[BROUGHT_NEAR] > 0
     world.close()
