@@ -34,6 +34,10 @@ NOT_SEEN = {
     "begin-inside-begin": "no controller writes it",
     "end-without-begin": "no controller writes it",
     "tags-of-a-partition-lost": "Kafka's image forgets tags that it does not know",
+    "removed-topic-stays-with-brokers": "no topic of these logs is large enough",
+    "removed-topic-waits": "Kafka's image has no index of brokers",
+    "removal-looks-at-every-partition": "no topic of these logs is large enough",
+    "removal-is-settled-by-half": "Kafka's image has no index of brokers",
 }
 """Mutants that legal records cannot tell from the sound fold, and why; only unit tests catch them."""
 
