@@ -104,8 +104,17 @@ def _differs_from_its_snapshot(kafka: Side, folder: Path) -> str:
     end, records = found
     before = (each.record for each in kafka.log if each.offset < end)
     differences = differing(alike(folded(before)), alike(folded(records)))
-    text = "; ".join(differences)
+    text = "; ".join(each for each in differences if not _is_kafkas_loss(each))
     return f"Kafka's snapshot at {end} is not what its log leads to here: {text}" if text else ""
+
+
+def _is_kafkas_loss(difference: str) -> bool:
+    """Whether a snapshot of Kafka's lacks a SCRAM credential. If records that are published together delete
+    the last one of a mechanism and then make another, `ScramDelta.apply` puts that into a map which it has
+    taken out of the image before, as the order of the names will have it.
+    """
+    told = msgspec.json.decode(difference)
+    return bool(told["entity"] == "scram" and told["what"] == "removed")
 
 
 def _records_of(data: bytes) -> Iterator[Any]:
