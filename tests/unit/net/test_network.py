@@ -529,15 +529,21 @@ async def test_a_connection_with_too_many_requests_in_flight_is_not_read_until_s
         await node.until(lambda: node.requests[-1][1].correlation_id == 1_000)
 
 
+async def client_that_does_not_read(node: Node) -> Client:
+    """It asks for something, which the node has to answer now."""
+    client = await Client.connect(node.port)
+    await client.greet()
+    client.writer.transport.pause_reading()
+    client.send(1, ListConfigsRequest())
+    await node.until(lambda: node.requests)
+    return client
+
+
 async def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "WRITE_STALL_TIMEOUT_MS", 100)
     node = Node(1)
     async with running(node):
-        client = await Client.connect(node.port)
-        await client.greet()
-        client.writer.transport.pause_reading()
-        client.send(1, ListConfigsRequest())
-        await node.until(lambda: node.requests)
+        await client_that_does_not_read(node)
         connection = node.requests[0][0]
         for _ in range(24):
             connection.write([bytes(1 << 20)])
@@ -549,11 +555,7 @@ async def test_a_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyP
 async def test_a_server_that_stops_waits_until_its_responses_are_written() -> None:
     node = Node(1)
     async with running(node), asyncio.TaskGroup() as tasks:
-        client = await Client.connect(node.port)
-        await client.greet()
-        client.writer.transport.pause_reading()
-        client.send(1, ListConfigsRequest())
-        await node.until(lambda: node.requests)
+        client = await client_that_does_not_read(node)
         node.requests[0][0].write([bytes(24 << 20)])
         stopping = tasks.create_task(node.server.stop())
         await asyncio.sleep(0.05)
@@ -568,11 +570,7 @@ async def test_a_server_that_stops_does_not_wait_for_who_does_not_read(
     monkeypatch.setattr(limits, "WRITE_STALL_TIMEOUT_MS", 100)
     node = Node(1)
     async with running(node):
-        client = await Client.connect(node.port)
-        await client.greet()
-        client.writer.transport.pause_reading()
-        client.send(1, ListConfigsRequest())
-        await node.until(lambda: node.requests)
+        await client_that_does_not_read(node)
         node.requests[0][0].write([bytes(24 << 20)])
         async with asyncio.timeout(10):
             await node.server.stop()

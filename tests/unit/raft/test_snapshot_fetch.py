@@ -34,6 +34,16 @@ def downloading(**options: object) -> Lone:
     return lone
 
 
+def interrupted() -> Lone:
+    """It has seven of ten bytes of that snapshot, lost its leader, and fetches of it again."""
+    lone = downloading()
+    lone.piece(b"0123456")
+    lone.written(AT_100, 7)
+    lone.run(2_200)
+    lone.ask_begin(5)
+    return lone
+
+
 def asked_piece(lone: Lone, of: int = 2) -> m.FetchSnapshotRequestPartitionSnapshot | None:
     send = lone.asked(of, m.FetchSnapshotRequest)
     return None if send is None else send.request.topics[0].partitions[0]  # type: ignore[union-attr]
@@ -358,11 +368,7 @@ def test_a_disk_that_refuses_is_an_alarm_until_a_snapshot_is_there() -> None:
 
 @covers("D-22")
 def test_a_download_goes_on_though_the_leader_offers_a_newer_snapshot() -> None:
-    lone = downloading()
-    lone.piece(b"0123456")
-    lone.written(AT_100, 7)
-    lone.run(2_200)
-    lone.ask_begin(5)
+    lone = interrupted()
     effects = lone.fetch_response(snapshot_id=AT_200)
     assert not every(effects, fx.DropSnapshot)
     piece = asked_piece(lone)
@@ -375,11 +381,7 @@ def test_a_download_goes_on_though_the_leader_offers_a_newer_snapshot() -> None:
 
 def test_a_newer_snapshot_takes_the_place_of_one_that_the_leader_does_not_have_any_more() -> None:
     """KAFKA-13078: the former one is what must be closed."""
-    lone = downloading()
-    lone.piece(b"0123456")
-    lone.written(AT_100, 7)
-    lone.run(2_200)
-    lone.ask_begin(5)
+    lone = interrupted()
     lone.fetch_response(snapshot_id=AT_200)
     effects = lone.piece(error=ErrorCode.SNAPSHOT_NOT_FOUND, size_bytes=0)
     assert every(effects, fx.DropSnapshot) == [fx.DropSnapshot(AT_100)]
@@ -411,12 +413,8 @@ def test_a_download_of_which_nothing_is_here_or_that_is_not_older_gives_way_at_o
 
 
 def test_a_download_of_what_is_committed_here_by_now_is_not_gone_on_with() -> None:
-    lone = downloading()
-    lone.piece(b"0123456")
-    lone.written(AT_100, 7)
+    lone = interrupted()
     lone.feed(ev.SnapshotReceived(AT_200, 10, is_whole=True))
-    lone.run(2_200)
-    lone.ask_begin(5)
     assert installed(lone.fetch_response(snapshot_id=AT_200)) == [AT_200]
     lone.fetch_response(snapshot_id=OffsetAndEpoch(300, 5))
     piece = asked_piece(lone)
@@ -425,11 +423,7 @@ def test_a_download_of_what_is_committed_here_by_now_is_not_gone_on_with() -> No
 
 
 def test_a_leader_that_has_the_log_after_all_ends_the_download() -> None:
-    lone = downloading()
-    lone.piece(b"0123456")
-    lone.written(AT_100, 7)
-    lone.run(2_200)
-    lone.ask_begin(5)
+    lone = interrupted()
     effects = lone.fetch_response(encode_batch(3, 5, 0, [b"next"]), high_watermark=-1)
     assert every(effects, fx.DropSnapshot) == [fx.DropSnapshot(AT_100)]
     assert every(effects, fx.Append)
