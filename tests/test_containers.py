@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kraftd.protocol import limits
 from kraftd.runtime.config import Config, load_config
 from kraftd.types import parse_uuid
 
@@ -60,9 +61,9 @@ def test_all_share_one_cluster_and_no_volume() -> None:
     assert len({one["volumes"][0] for one in SERVICES.values()}) == len(SERVICES)
 
 
-def test_a_stopping_leader_has_time_to_hand_over(service: dict[str, Any]) -> None:
+def test_a_stopping_leader_has_time_to_hand_over_and_for_who_reads_slowly(service: dict[str, Any]) -> None:
     grace_ms = int(service["stop_grace_period"].removesuffix("s")) * 1000
-    assert grace_ms > config_of(service).shutdown_timeout_ms
+    assert grace_ms > config_of(service).shutdown_timeout_ms + limits.STOP_TIMEOUT_MS
 
 
 def test_the_image_is_not_root_and_holds_no_spark() -> None:

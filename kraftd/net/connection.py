@@ -9,8 +9,9 @@ any exception closes the connection, is one line and is counted: `FrameConnectio
 message is handed on: what is raised there leaves the callback and ends the process (D-17).
 
 A peer that does not read its responses is not read any more either, and closed after five seconds, so that
-neither memory nor a slot can be held for free. A machine that lost its power or network is noticed within
-eight seconds, even if nothing is sent to it.
+neither memory nor a slot can be held for free; a connection that is being closed ends five seconds later,
+however much is left. A machine that lost its power or network is noticed within eight seconds, even if
+nothing is sent to it.
 """
 
 import asyncio
@@ -144,6 +145,7 @@ class FrameConnection(asyncio.BaseProtocol):
         self.is_open = False
         self.flush()
         self._transport.close()
+        self._end_watch()
         self._watch_slowness()
 
     def abort(self, reason: str) -> None:
@@ -238,10 +240,9 @@ class FrameConnection(asyncio.BaseProtocol):
         self._watch_slowness()
 
     def resume_writing(self) -> None:
-        """Read again, since the other end does."""
-        if self._slow is not None:
-            self._slow.cancel()
-            self._slow = None
+        """Read again, since the other end does. The time to read the rest of what is being closed goes on."""
+        if self.is_open:
+            self._end_watch()
         self.release_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -249,9 +250,7 @@ class FrameConnection(asyncio.BaseProtocol):
         self.is_open = False
         self._transport = None
         self._out.clear()
-        if self._slow is not None:
-            self._slow.cancel()
-            self._slow = None
+        self._end_watch()
         self.end_reason = self.end_reason or ("closed by the other end" if error is None else str(error))
         try:
             self.ended()
@@ -262,6 +261,11 @@ class FrameConnection(asyncio.BaseProtocol):
         if self._slow is None:
             loop = asyncio.get_running_loop()
             self._slow = loop.call_later(limits.WRITE_STALL_TIMEOUT_MS / 1_000, self._close_slow)
+
+    def _end_watch(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
 
     def _close_slow(self) -> None:
         self._slow = None

@@ -163,8 +163,8 @@ class Server:
         return InboundConnection(self, next(self._numbers))
 
     async def stop(self) -> None:
-        """Stop listening and close all connections, after their responses were written, for which each other
-        end has five seconds. The end of a loop would drop what the system has not taken.
+        """Stop listening and close all connections, after their responses were written, for which all other
+        ends have five seconds. The end of a loop would drop what the system has not taken.
         """
         if self._server is not None:
             self._server.close()
@@ -172,7 +172,13 @@ class Server:
             connection.close("this node stops")
         if self.connections:
             self._all_ended = asyncio.Event()
+            deadline = asyncio.get_running_loop().call_later(limits.STOP_TIMEOUT_MS / 1_000, self._abort_all)
             await self._all_ended.wait()
+            deadline.cancel()
+
+    def _abort_all(self) -> None:
+        for connection in list(self.connections.values()):
+            connection.abort(f"this node has stopped for {limits.STOP_TIMEOUT_MS} ms")
 
     @property
     def connections_max(self) -> int:

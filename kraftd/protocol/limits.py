@@ -149,6 +149,9 @@ CLIENT_WRITE_BUFFER_BYTES_HIGH: Final = 16 * KIB
 WRITE_STALL_TIMEOUT_MS: Final = 5_000
 """How long a connection may stay above that without taking anything before it is closed."""
 
+STOP_TIMEOUT_MS: Final = 5_000
+"""How long a node that stops waits, for all connections together, until its responses are read."""
+
 WRITE_PROGRESS_BYTES: Final = 64 * KIB
 """What it must take in that time to count as taking anything."""
 

@@ -7,7 +7,33 @@ _KEPT = f"{_IDLE}::test_an_idle_connection_keeps_little_of_what_was_said_on_it"
 _FETCHES = "tests/unit/runtime/test_committed_fetches.py"
 _NAMES = "tests/unit/net/test_addresses.py"
 
+_STOPS = "tests/unit/net/test_network.py"
+
 CONNECTIONS = (
+    mutant(
+        "who-read-some-is-waited-for",
+        "D-17",
+        "A reader that takes all but a little of what is left at a stop, and then nothing, holds the node up.",
+        "tests",
+        ("kraftd.net.connection:FrameConnection.resume_writing", "if self.is_open:", "if True:"),
+        where=(f"{_STOPS}::test_who_has_read_some_of_what_is_left_at_a_stop_has_no_more_time",),
+    ),
+    mutant(
+        "a-stop-without-a-deadline",
+        "D-17",
+        "A node that stops waits for each connection, however long that takes.",
+        "tests",
+        ("kraftd.net.server:Server.stop", "limits.STOP_TIMEOUT_MS / 1_000", "3_600"),
+        where=(f"{_STOPS}::test_a_server_that_stops_has_one_deadline_for_all",),
+    ),
+    mutant(
+        "slow-before-it-was-closed",
+        "D-38",
+        "Who was slow when its connection was closed is cut off as if it had had its time already.",
+        "tests",
+        ("kraftd.net.connection:FrameConnection.close", "self._end_watch()", "pass"),
+        where=(f"{_STOPS}::test_a_connection_that_is_closed_has_its_whole_time_to_be_read",),
+    ),
     mutant(
         "a-greeting-is-kept",
         "D-38",

@@ -577,6 +577,54 @@ async def test_a_server_that_stops_does_not_wait_for_who_does_not_read(
         assert not node.server.connections
 
 
+async def test_who_has_read_some_of_what_is_left_at_a_stop_has_no_more_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "WRITE_STALL_TIMEOUT_MS", 100)
+    monkeypatch.setattr(limits, "STOP_TIMEOUT_MS", 60_000)
+    node = Node(1)
+    async with running(node), asyncio.TaskGroup() as tasks:
+        await client_that_does_not_read(node)
+        connection = node.requests[0][0]
+        connection.write([bytes(24 << 20)])
+        stopping = tasks.create_task(node.server.stop())
+        await asyncio.sleep(0)
+        assert node.server.connections
+        connection.resume_writing()  # as when all but a little is read
+        async with asyncio.timeout(5):
+            await stopping
+
+
+async def test_a_server_that_stops_has_one_deadline_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "STOP_TIMEOUT_MS", 100)
+    monkeypatch.setattr(limits, "WRITE_STALL_TIMEOUT_MS", 60_000)
+    node = Node(1)
+    async with running(node):
+        await client_that_does_not_read(node)
+        node.requests[0][0].write([bytes(24 << 20)])
+        async with asyncio.timeout(5):
+            await node.server.stop()
+        assert not node.server.connections
+
+
+async def test_a_connection_that_is_closed_has_its_whole_time_to_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long the other end had not read before."""
+    monkeypatch.setattr(limits, "WRITE_STALL_TIMEOUT_MS", 200)
+    node = Node(1)
+    async with running(node):
+        client = await client_that_does_not_read(node)
+        connection = node.requests[0][0]
+        connection.write([bytes(24 << 20)])
+        connection.flush()  # it does not read from now on
+        monkeypatch.setattr(limits, "WRITE_STALL_TIMEOUT_MS", 60_000)
+        connection.close("a test")
+        await asyncio.sleep(0.4)
+        client.writer.transport.resume_reading()
+        assert len(await client.end()) == 24 << 20
+
+
 async def test_clients_leave_the_last_slots_to_voters() -> None:
     node = Node(1)
     node.server.connections_max = 1
