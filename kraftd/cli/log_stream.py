@@ -2,10 +2,10 @@
 
 `LogStream.follow` goes on for ever: where a connection is lost it goes on at another node with the next
 offset, and what it tells meanwhile is a remark, not a failure. It ends when every node says no, as to one who
-lacks the right: that does not pass, while a node that cannot be reached may come back. Where a log does not
-reach back to that offset, a whole snapshot comes first: the oldest that the log goes on from, so that as
-little as can be is skipped. It is taken with an export, on a connection of its own, and proved before it is
-told.
+lacks the right: that does not pass, while a node that cannot be reached may come back, and one that has just
+started says that it does not know yet who may read. Where a log does not reach back to that offset, a whole
+snapshot comes first: the oldest that the log goes on from, so that as little as can be is skipped. It is
+taken with an export, on a connection of its own, and proved before it is told.
 
 Not here: what is made of the records (`watch`).
 """

@@ -90,6 +90,11 @@ class Applier(TimedTurnTask):
         self._unreadable = ""
 
     @property
+    def has_caught_up(self) -> bool:
+        """Whether all that was known to be committed has once been applied; nobody leads before."""
+        return self._caught_up is None
+
+    @property
     def stuck_reason(self) -> str:
         """Why nothing more can be applied; empty if nothing is wrong."""
         return self._unreadable or self._loader.stuck_reason

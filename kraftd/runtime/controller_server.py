@@ -300,7 +300,7 @@ class ControllerServer(RaftListener, NoticeLogger):
         refuses as unknown. A broker of our own will add a handler for each topic that it has replicas of.
         """
         router, network = self.router, self.network
-        router.gate = gate_of(self.controller, self._limited_logger)
+        router.gate = gate_of(self.controller, self._limited_logger, lambda: self.applier.has_caught_up)
         self.server.refusal_unread = self.controller.refusal_unread
         router.add(network.handlers)
         router.add({FetchRequest: network.request_received}, topic_id=METADATA_TOPIC_ID)

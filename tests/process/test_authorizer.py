@@ -66,6 +66,9 @@ def test_who_has_no_right_does_nothing_and_the_quorum_goes_on(start: Callable[..
     """Voters have proved what they are, and need no ACL, without which no ACL could be made."""
     with start(3, settings=AUTHORIZER | {"kraftd.metrics.interval.ms": "100"}) as cluster:
         leader = cluster[cluster[1].wait_for("leader_changed", where=is_known)["leader"]]
+        leader.wait_for(
+            "metrics", where=lambda line: line["high-watermark"] > 0
+        )  # else nothing is refused yet
         with KafkaClient(leader.port) as client:
             denied = client.ask(allow(AclOperation.ALTER))
             assert [each.error_code for each in denied.results] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
@@ -80,6 +83,27 @@ def test_who_has_no_right_does_nothing_and_the_quorum_goes_on(start: Callable[..
         survivors[0].wait_for(
             "leader_changed", where=lambda line: line["leader"] not in (NO_NODE, leader.node_id)
         )
+
+
+def test_a_node_that_cannot_know_yet_who_may_do_what_refuses_nobody_for_good(
+    start: Callable[..., Cluster],
+) -> None:
+    """It has been started alone, so that nobody tells it what is committed."""
+    with start(3, settings=AUTHORIZER) as cluster:
+        cluster[1].wait_for("leader_changed", where=is_known)
+        for node in cluster:
+            node.kill()
+        alone, killed = cluster[1], cluster[1].mark()
+        alone.start().wait_for("started", since=killed)
+        with alone.client() as client:
+            assert client.ask(DescribeNodeRequest()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        with KafkaClient(alone.port) as admin:
+            made = admin.ask(allow(AclOperation.ALTER))
+            assert [each.error_code for each in made.results] == [ErrorCode.NOT_CONTROLLER]
+            forwarded = admin.ask(envelope(frame_of(CHANGE, 1)))
+            assert forwarded.error_code == ErrorCode.NOT_CONTROLLER
+            described = admin.ask(m.DescribeClusterRequest(endpoint_type=2))
+            assert described.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_without_an_authorizer_nothing_is_said_of_one(start: Callable[..., Cluster]) -> None:

@@ -3,6 +3,8 @@
 from tests.sabotage.mutant import Mutant, mutant
 
 _TESTS = "tests/unit/controller/"
+_STARTING = "tests/unit/runtime/test_request_gate.py::test_a_node_that_does_not_know_all_entries_yet_refuses_nobody_for_good"
+_IN_ENVELOPE = "tests/unit/runtime/test_request_gate.py::test_a_broker_looks_elsewhere_for_what_such_a_node_got_in_an_envelope"
 
 
 def of_acls(name: str, text: str, test: str, *edits: tuple[str, str, str]) -> Mutant:
@@ -168,6 +170,64 @@ ACLS = (
         where=(
             "tests/unit/runtime/test_request_gate.py::"
             "test_the_quorums_own_requests_of_voters_are_let_through_and_all_where_nobody_leads",
+        ),
+    ),
+    mutant(
+        "refused-before-it-is-known",
+        "KIP-801",
+        "A node that has just started refuses whoever needs an ACL, as if it knew them all.",
+        "tests",
+        ("kraftd.runtime.request_gate:RequestGate.refusal", "if not self._has_caught_up():", "if False:"),
+        where=(_STARTING,),
+    ),
+    mutant(
+        "never-refused-for-good",
+        "KIP-801",
+        "Whoever has no right is told to ask again, for ever.",
+        "tests",
+        ("kraftd.runtime.request_gate:RequestGate.refusal", "if not self._has_caught_up():", "if True:"),
+        where=(
+            "tests/unit/runtime/test_request_gate.py::"
+            "test_a_right_on_the_cluster_is_needed_and_told_if_it_is_missing",
+        ),
+    ),
+    mutant(
+        "clients-stay-at-a-node-that-starts",
+        "KIP-801",
+        "Who asked for the active controller is not told to look for it elsewhere.",
+        "tests",
+        (
+            "kraftd.runtime.request_gate:RequestGate._until_ready",
+            "type(message) in self._controller.requests or ",
+            "",
+        ),
+        where=(_STARTING,),
+    ),
+    mutant(
+        "brokers-stay-at-a-node-that-starts",
+        "KIP-801",
+        "A broker is told nothing after which it would look for the active controller elsewhere.",
+        "tests",
+        (
+            "kraftd.runtime.request_gate:RequestGate._until_ready",
+            " or type(message) in _OF_THE_LEADER",
+            "",
+        ),
+        where=(_IN_ENVELOPE,),
+    ),
+    mutant(
+        "every-node-knows-its-acls",
+        "KIP-801",
+        "A node believes from its start on that it knows who may do what.",
+        "process",
+        (
+            "kraftd.runtime.controller_server:ControllerServer._add_routes",
+            "lambda: self.applier.has_caught_up",
+            "lambda: True",
+        ),
+        where=(
+            "tests/process/test_authorizer.py::"
+            "test_a_node_that_cannot_know_yet_who_may_do_what_refuses_nobody_for_good",
         ),
     ),
 )

@@ -150,6 +150,7 @@ COMMITTED = (
     FetchCommittedResponse(high_watermark=1, start_offset=0),
     encode_batch(0, 1, 1_000, [encode_record(config("1"))]),
 )
+STARTING = FetchCommittedResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it does not know yet")
 GONE = None
 """The node closes the connection instead of answering."""
 
@@ -246,8 +247,9 @@ def test_a_right_that_is_taken_away_ends_the_reader(nodes: Callable[..., list[Sc
         ([DENIED], [BROKEN]),
         ([DENIED, COMMITTED, DENIED], [COMMITTED, DENIED, GONE]),
         ([DENIED, BROKEN], [GONE, DENIED, GONE]),
+        ([COMMITTED, GONE, STARTING],),
     ],
-    ids=["down", "broken", "granted", "refuses-no-more"],
+    ids=["down", "broken", "granted", "refuses-no-more", "restarts"],
 )
 def test_a_node_that_may_serve_later_is_asked_on(
     nodes: Callable[..., list[ScriptedNode]], scripts: Sequence[Sequence[object]]

@@ -377,11 +377,14 @@ def restored(world: World, machine: Machine) -> tuple[Applier, list[int]]:
 def test_a_node_has_caught_up_once_when_all_that_is_known_to_be_committed_is_applied() -> None:
     world = World(9)
     feeder, told = restored(world, Machine())
+    seen = []
     for turn, committed in enumerate((0, 0, 6, 6, 9)):
         world.turns = turn + 1
         feeder.commit(committed)
+        seen.append(feeder.has_caught_up)
         feeder.run(NOW)
     assert feeder.applied_offset == 9
+    assert (seen, feeder.has_caught_up) == ([False, False, False, True, True], True)
     assert told == [6], "not at the snapshot, before anything is known to be committed, and not again"
 
 

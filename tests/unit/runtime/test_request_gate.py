@@ -17,7 +17,7 @@ from kraftd.protocol.codec import Request
 from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.runtime.envelopes import Envelopes
-from kraftd.runtime.request_gate import gate_of
+from kraftd.runtime.request_gate import NOT_READY, gate_of
 from kraftd.runtime.request_router import RequestRouter
 from tests.principals import encode_principal
 from tests.unit.controller.acl_worlds import CLUSTER, acl
@@ -48,7 +48,13 @@ class Asking:
 class World:
     """A router with a gate; its handlers only say that they were asked."""
 
-    def __init__(self, *acls: Any, is_active: bool = True, authorizer: Authorizer | None = None) -> None:
+    def __init__(
+        self,
+        *acls: Any,
+        is_active: bool = True,
+        has_caught_up: bool = True,
+        authorizer: Authorizer | None = None,
+    ) -> None:
         ours = apis()[0]._controller
         controller: Any = SimpleNamespace(
             requests=ours.requests,
@@ -62,10 +68,10 @@ class World:
             warning=lambda name, **fields: self.lines.append({"name": name, **fields})
         )
         self.router = RequestRouter()
-        self.router.gate = gate_of(controller, logger)
+        self.router.gate = gate_of(controller, logger, lambda: has_caught_up)
         served = [api.request for api in KAFKA.apis.values()]
         served += [m.DescribeNodeRequest, m.ResignLeaderRequest, m.ExportManifestRequest, m.ListTopicsRequest]
-        served += [m.VoteRequest]
+        served += [m.VoteRequest, m.FetchCommittedRequest, m.DescribeEventsRequest]
         self.router.add(dict.fromkeys(served, self._handle))
         self.router.add(Envelopes(self.router, logger).handlers)
 
@@ -180,4 +186,56 @@ def test_the_host_inside_an_envelope_is_that_of_the_client() -> None:
 
 def test_without_an_authorizer_there_is_no_gate() -> None:
     controller: Any = SimpleNamespace(settings=SimpleNamespace(authorizer=None))
-    assert gate_of(controller, SimpleNamespace()) is None  # type: ignore[arg-type]
+    assert gate_of(controller, SimpleNamespace(), lambda: True) is None  # type: ignore[arg-type]
+
+
+def starting(*acls: Any, authorizer: Authorizer | None = None) -> World:
+    """A node that has not applied yet what it knows to be committed; such a one does not lead."""
+    return World(*acls, is_active=False, has_caught_up=False, authorizer=authorizer)
+
+
+ELSEWHERE, LATER = ErrorCode.NOT_CONTROLLER, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (m.CreateAclsRequest((creation(),)), ELSEWHERE),
+        (m.DescribeAclsRequest(), ELSEWHERE),
+        (m.UnregisterBrokerRequest(), ELSEWHERE),
+        (m.BrokerHeartbeatRequest(), ELSEWHERE),
+        (m.BrokerRegistrationRequest(), ELSEWHERE),
+        (m.ListTopicsRequest(), ELSEWHERE),
+        (m.ResignLeaderRequest(), ELSEWHERE),
+        (m.DescribeClusterRequest(), LATER),
+        (m.DescribeNodeRequest(), LATER),
+        (m.DescribeEventsRequest(), LATER),
+        (m.ExportManifestRequest(), LATER),
+        (m.FetchCommittedRequest(), LATER),
+    ],
+    ids=lambda each: getattr(each, "NAME", None),
+)
+def test_a_node_that_does_not_know_all_entries_yet_refuses_nobody_for_good(
+    message: Any, error: ErrorCode
+) -> None:
+    world = starting()
+    told = world.ask(message)
+    for field in ("results", "filter_results"):
+        told = getattr(told, field, (told,))[0]
+    assert told.error_code == error
+    assert error.retriable
+    assert getattr(told, "error_message", NOT_READY) == NOT_READY
+    assert not world.lines
+
+
+def test_on_such_a_node_super_users_may_do_all_and_so_may_who_has_the_right_already() -> None:
+    message = m.DescribeNodeRequest()
+    assert starting(authorizer=Authorizer(frozenset({"User:ANONYMOUS"}))).ask(message) == HANDLED
+    assert starting(right(AclOperation.DESCRIBE)).ask(message) == HANDLED
+    assert starting(right(AclOperation.ALTER, "User:alice")).ask(message).error_code == LATER
+
+
+def test_a_broker_looks_elsewhere_for_what_such_a_node_got_in_an_envelope() -> None:
+    asked = m.CreateAclsRequest((creation(),))
+    assert starting().forward(asked) is ELSEWHERE
+    assert starting(right(AclOperation.CLUSTER_ACTION)).forward(asked) is ELSEWHERE
