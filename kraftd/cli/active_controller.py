@@ -219,7 +219,7 @@ class _Countdown:
 def nobody(found: Survey, bootstrap: Sequence[Endpoint]) -> CommandError:
     """How a command ends when no node of kraftd told its view: one of Kafka may have been named."""
     ending = silence(found)
-    if isinstance(ending, RefusedError):
+    if not isinstance(ending, NotConnectedError):
         return ending
     text = kafka_text(bootstrap, *NOT_KRAFTD)
     return ending if text is None else NotConnectedError(text)

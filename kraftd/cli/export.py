@@ -35,7 +35,11 @@ from crc32c import crc32c
 
 from kraftd.cli.active_controller import nobody
 from kraftd.cli.client import Connection, error_name, raise_for
-from kraftd.cli.failures import CommandError, ExitCode, NotConnectedError, RefusedError, UsageError
+from kraftd.cli.failures import (
+    CommandError,
+    ExitCode,
+    UsageError,
+)
 from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, output_of, parse_node
 from kraftd.cli.output import emit, labels, to_json
 from kraftd.cli.survey import survey
@@ -295,8 +299,8 @@ def _node_by_id(context: typer.Context, node_id: int, bootstrap: str | None) -> 
         return Connection(answering[0].endpoint, REQUEST_TIMEOUT_MS)
     for view in found.views:
         if view.node_id == node_id:
-            kind = RefusedError if view.is_refusal else NotConnectedError
-            raise kind(f"node {node_id} at {view.endpoint}: {view.error}; export its directory instead")
+            text = f"node {node_id} at {view.endpoint}: {view.error}; export its directory instead"
+            raise view.failure(text)
     if not found.reachable:
         raise nobody(found, nodes)
     raise CommandError(

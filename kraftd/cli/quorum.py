@@ -6,14 +6,14 @@ are the leader's view (DescribeQuorum).
 Schema of `status`: cluster_id (text or null), leader_id, leader_epoch, high_watermark, max_follower_lag,
     max_follower_lag_time_ms (numbers, -1 unknown), current_voters and current_observers (lists of id,
     directory_id or null, endpoints), no_leader_reason (text or null), nodes (list).
-    A node: node_id (-1 unknown), endpoint, reachable, refuses (it answered, and would not tell), error
-    (text or null), and, null where it did not tell: role, voter, epoch, leader_id, voted_id,
-    log_start_offset, log_end_offset, log_end_epoch, flushed_offset, high_watermark, applied_offset, lag,
-    whole, alarms, troubles (what the table notes), no_leader_reason, last_contact_ms, election_attempts,
-    snapshot_offset, snapshot_bytes, snapshot_age_ms (of its newest snapshot; -1 without one),
-    snapshot_loaded_percent (of the one that it restores; 100 if it restores none), why_no_snapshot (it has
-    none, or none is written; text or null), why_forgeable (how its authorizer can be got around; text or
-    null), image_hash, metadata_version, directory_id, software, uptime_ms.
+    A node: node_id (-1 unknown), endpoint, reachable, refuses (it answered, and would not tell), busy (it
+    answered, and cannot tell now), error (text or null), and, null where it did not tell: role, voter,
+    epoch, leader_id, voted_id, log_start_offset, log_end_offset, log_end_epoch, flushed_offset,
+    high_watermark, applied_offset, lag, whole, alarms, troubles (what the table notes), no_leader_reason,
+    last_contact_ms, election_attempts, snapshot_offset, snapshot_bytes, snapshot_age_ms (of its newest
+    snapshot; -1 without one), snapshot_loaded_percent (of the one that it restores; 100 if it restores none),
+    why_no_snapshot (it has none, or none is written; text or null), why_forgeable (how its authorizer can be
+    got around; text or null), image_hash, metadata_version, directory_id, software, uptime_ms.
     Of brokers and topics, in the newest image that answered (null if none did): active_brokers,
     fenced_brokers, stopping_brokers, topics, partitions, offline_partitions (numbers), fenced_broker_ids and
     offline_partition_names (the first 16).
@@ -205,6 +205,7 @@ def _node_data(view: OwnView, leader_end: int, oddities: list[str]) -> Json:
         "endpoint": str(view.endpoint),
         "reachable": response is not None,
         "refuses": view.is_refusal,
+        "busy": view.is_busy,
         "error": view.error or None,
     }
     own: Json = dict.fromkeys(_OWN_VIEW)
@@ -296,7 +297,7 @@ def _replicas_text(replicas: Sequence[Mapping[str, Any]]) -> str:
 def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
     name = id_text(node["node_id"], "?")
     if not node["reachable"]:
-        what = "refuses" if node["refuses"] else "unreachable"
+        what = "refuses" if node["refuses"] else "busy" if node["busy"] else "unreachable"
         return (name, node["endpoint"], what, "-", "-", "-", "-", "-", "-", node["error"])
     role = node["role"] if node["voter"] or node["role"] == "observer" else f"{node['role']} (observer)"
     return (

@@ -1,8 +1,9 @@
 """What every node of the quorum says, asked all at once and starting from any of them.
 
 A node that does not answer is a result, not a failure: it has a row like the others, with the reason; so has
-one that refuses to tell, as to one who lacks the right. Where none tells, `silence` is what that means. No
-leader is needed; who leads is a conclusion drawn here from what the nodes say (`Survey.leader`).
+one that refuses to tell, as to one who lacks the right, and one that cannot tell now. Where none tells,
+`silence` is what that means. No leader is needed; who leads is a conclusion drawn here from what the nodes
+say (`Survey.leader`).
 
 It is drawn from what a majority says. One node that speaks of epoch 2^30, because it was restored from
 elsewhere or because it is none of ours, says nothing about the three that follow node 2 in epoch 7.
@@ -30,6 +31,7 @@ import msgspec
 from kraftd.cli.client import Connection, LostError, raise_for
 from kraftd.cli.failures import CommandError, NotConnectedError, RefusedError, UnhealthyError
 from kraftd.cli.waiting import patience
+from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import DescribeNodeRequest, DescribeNodeResponse
 from kraftd.types import FORGET_PEERS, NO_NODE, REPORTED_BY_OTHERS, Endpoint, NodeId, majority_of
 
@@ -40,6 +42,8 @@ RETRY_PAUSE_MS = 50
 
 UNSENT = "nothing was changed; "
 """What follows for a change if nobody leads."""
+
+_STILL_READING = "it has not read all that is committed yet, and so does not know who may ask"
 
 _GRACE_S = 0.1
 
@@ -63,8 +67,16 @@ class OwnView(msgspec.Struct, frozen=True):
     error: str = ""
     is_refusal: bool = False
     """Whether the node did answer, with a no."""
+    is_busy: bool = False
+    """Whether it did answer, that it cannot now: it has no room for a connection, or has just started."""
     connection: Connection | None = None
     """Stays open for the next request until the survey is closed."""
+
+    def failure(self, text: str) -> CommandError:
+        """How a command ends that needs this node's view, if there is none."""
+        if self.is_refusal:
+            return RefusedError(text)
+        return UnhealthyError(text) if self.is_busy else NotConnectedError(text)
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -171,8 +183,10 @@ class Survey(msgspec.Struct, frozen=True):
     def no_leader_reason(self) -> str:
         """Why no leader can be named, for an operator."""
         if not self.reachable:
-            refuses = any(view.is_refusal for view in self.views)
-            return "every node that answered refused to tell" if refuses else "no node answered"
+            if any(view.is_refusal for view in self.views):
+                return "every node that answered refused to tell"
+            is_busy = any(view.is_busy for view in self.views)
+            return "no node that answered could tell" if is_busy else "no node answered"
         voters = self.voters
         alive = {view.node_id for view in self.reachable if view.response and view.response.is_voter}
         needed = majority_of(len(voters))
@@ -328,7 +342,7 @@ def ask_leader(
     Raises:
         NotConnectedError: No node could be reached at all, or the leader was lost again and again.
         RefusedError: Those that could be reached refuse to tell who leads.
-        UnhealthyError: Nodes answer, but no leader does.
+        UnhealthyError: Nodes answer, but no leader does, or none of them can tell in time who leads.
     """
     deadline = time.monotonic() + timeout_ms / 1_000
     with patience("the leader", timeout_ms):
@@ -348,7 +362,7 @@ def leader_of(found: Survey, so: str = "") -> Connection:
     Raises:
         NotConnectedError: No node could be reached at all.
         RefusedError: Those that could be reached refuse to tell who leads.
-        UnhealthyError: Nodes answer, but none of them leads.
+        UnhealthyError: Nodes answer, but none of them leads, or none can tell now who does.
     """
     if found.leader and found.leader.connection:
         return found.leader.connection
@@ -363,14 +377,19 @@ def no_leader_text(found: Survey, so: str = "") -> str:
 
 
 def silence(found: Survey) -> CommandError:
-    """How a command ends when no node told its view, with the addresses: refused, if one did answer."""
+    """How a command ends when no node told its view, with the addresses: refused, if one refused, and not
+    healthy, if one could not tell now.
+    """
     refusals = [view for view in found.views if view.is_refusal]
+    busy = [view for view in found.views if view.is_busy]
     asked: dict[str, list[str]] = {}
-    for view in refusals or found.views:
+    for view in refusals or busy or found.views:
         asked.setdefault(view.error, []).append(str(view.endpoint))
     reasons = "; ".join(f"{', '.join(nodes)}: {error}" for error, nodes in asked.items())
     if refusals:
         return RefusedError(reasons)
+    if busy:
+        return UnhealthyError(reasons)
     return NotConnectedError(
         f"no node answers: {reasons}; check that they run, and the ports that were named"
     )
@@ -383,7 +402,8 @@ def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> OwnView:
         return _failed(endpoint, node_id, error)
     try:
         response = connection.call(DescribeNodeRequest(), DescribeNodeResponse, timeout_ms)
-        raise_for(response.error_code, None, str(endpoint))
+        is_reading = response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        raise_for(response.error_code, _STILL_READING if is_reading else None, str(endpoint))
     except CommandError as error:
         connection.close()
         return _failed(endpoint, connection.peer.node_id, error)
@@ -392,7 +412,8 @@ def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> OwnView:
 
 def _failed(endpoint: Endpoint, node_id: NodeId, error: CommandError) -> OwnView:
     text = str(error).removeprefix(f"{endpoint}: ")
-    return OwnView(endpoint, node_id, error=text, is_refusal=isinstance(error, RefusedError))
+    is_refusal, is_busy = isinstance(error, RefusedError), isinstance(error, UnhealthyError)
+    return OwnView(endpoint, node_id, error=text, is_refusal=is_refusal, is_busy=is_busy)
 
 
 def _rows(

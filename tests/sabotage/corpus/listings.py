@@ -299,4 +299,20 @@ LISTINGS = (
             "tests/unit/cli/test_config_secrets.py::test_a_name_that_nobody_knows_is_shown_and_its_value_is_not",
         ),
     ),
+    mutant(
+        "a-full-node-does-not-answer",
+        "cli",
+        "A node that has no room for a connection is told as one that does not run.",
+        "tests",
+        ("kraftd.cli.survey:_failed", "isinstance(error, UnhealthyError)", "False"),
+        where=("tests/unit/cli/test_quorum.py::test_a_node_without_room_is_neither_silent_nor_a_refusal",),
+    ),
+    mutant(
+        "a-full-node-hides-a-refusal",
+        "cli",
+        "Who lacks the right is told to try again, if another node has no room for a connection.",
+        "tests",
+        ("kraftd.cli.survey:silence", "if refusals:", "if refusals and not busy:"),
+        where=("tests/unit/cli/test_quorum.py::test_a_refusal_is_told_before_that_another_node_has_no_room",),
+    ),
 )

@@ -152,8 +152,11 @@ def test_a_paused_node_is_a_row(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
         "endpoint": quorum.nodes[1].address,
         "reachable": False,
         "refuses": False,
+        "busy": False,
         "error": "no response within 1000 ms",
-    } | dict.fromkeys(data["nodes"][1].keys() - {"node_id", "endpoint", "reachable", "refuses", "error"})
+    } | dict.fromkeys(
+        data["nodes"][1].keys() - {"node_id", "endpoint", "reachable", "refuses", "busy", "error"}
+    )
 
 
 def test_without_a_leader_every_node_still_speaks(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
@@ -545,14 +548,76 @@ def test_who_may_not_ask_who_leads_is_refused(
     assert "no node answers" not in outcome.err
 
 
-def test_a_node_without_room_is_no_refusal(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+def keep_out(quorum: ScriptedQuorum, *node_ids: int) -> None:
+    """Let these nodes have no room for a connection, or some again if they had none."""
+    for node_id in node_ids:
+        node = quorum.nodes[node_id]
+        node.refusal = "" if node.refusal else "too many connections"
+        node.refusal_code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+FULL = "connection refused by the node: too many connections"
+
+
+def test_a_node_without_room_is_neither_silent_nor_a_refusal(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
     """It may have some in a moment."""
-    for node in quorum.nodes.values():
-        node.refusal, node.refusal_code = "too many connections", ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    keep_out(quorum, 1, 2)
+    quorum.nodes[3].close()
     outcome = status(kraftctl, quorum)
-    assert outcome.code == ExitCode.NOT_CONNECTED
-    assert "connection refused by the node: too many connections" in outcome.err
-    assert kraftctl("watch", "--bootstrap-controller", quorum.bootstrap).code == ExitCode.UNHEALTHY
+    assert outcome.code == ExitCode.UNHEALTHY
+    assert "no node that answered could tell" in outcome.out
+    rows = [line.split()[2] for line in outcome.out.splitlines()[-3:]]
+    assert sorted(rows) == ["busy", "busy", "unreachable"]
+    at = sorted(quorum.nodes[node_id].address for node_id in (1, 2))
+    assert sorted(outcome.err.removeprefix("kraftctl: ").partition(": ")[0].split(", ")) == at
+    assert outcome.err.endswith(f": {FULL}\n")
+    data = status(kraftctl, quorum, "-o", "json").data
+    assert sorted(node["busy"] for node in data["nodes"]) == [False, True, True]
+    for command in (("watch",), ("export", 1, "out"), ("resign",)):
+        outcome = kraftctl("--bootstrap-controller", quorum.bootstrap, *command)
+        assert outcome.code == ExitCode.UNHEALTHY
+        assert FULL in outcome.err
+
+
+def test_a_node_without_room_cannot_be_exported_now(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    keep_out(quorum, 1)
+    outcome = kraftctl("--bootstrap-controller", quorum.bootstrap, "export", 1, "out")
+    assert outcome.code == ExitCode.UNHEALTHY
+    assert outcome.err.startswith(f"kraftctl: node 1 at {quorum.nodes[1].address}: {FULL};")
+
+
+def test_a_refusal_is_told_before_that_another_node_has_no_room(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    refuse(quorum, 1)
+    keep_out(quorum, 2, 3)
+    outcome = status(kraftctl, quorum)
+    assert outcome.code == ExitCode.REFUSED
+    assert outcome.err == f"kraftctl: {quorum.nodes[1].address}: {REFUSED}\n"
+
+
+def test_the_leader_is_looked_for_until_there_is_room(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pause(_: float) -> None:
+        keep_out(quorum, 1, 2, 3)
+
+    keep_out(quorum, 1, 2, 3)
+    monkeypatch.setattr("kraftd.cli.survey.time.sleep", pause)
+    assert kraftctl("--bootstrap-controller", quorum.bootstrap, "replication").code == ExitCode.OK
+
+
+def test_a_node_that_has_just_started_says_that_it_cannot_tell_yet(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    loading = DescribeNodeResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    for node in quorum.nodes.values():
+        node.responses[DescribeNodeRequest] = lambda _: loading
+    outcome = status(kraftctl, quorum)
+    assert outcome.code == ExitCode.UNHEALTHY
+    assert "it has not read all that is committed yet, and so does not know who may ask" in outcome.err
 
 
 def test_a_node_that_refuses_the_handshake_says_why(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
