@@ -206,8 +206,12 @@ class LogMirror:
         """
         return self.start_offset > 0 and not self.snapshots
 
+    def lacks_snapshot_at(self, offset: Offset) -> bool:
+        """Whether none is here, and one at this offset would lead to where the log begins, or behind it."""
+        return not self.snapshots and 0 < self.start_offset <= offset
+
     def forget_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Count a snapshot no more whose file is gone (SNAP-20)."""
+        """Count a snapshot no more whose file is gone, or turned out damaged (SNAP-20)."""
         self.snapshots = tuple(each for each in self.snapshots if each != snapshot_id)
 
     def install(self, snapshot_id: OffsetAndEpoch) -> InstallSnapshot:

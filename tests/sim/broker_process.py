@@ -344,8 +344,8 @@ class SimBroker:
         self._later(FETCH_AGAIN_US, self._fetch)
 
     def _has_lost_snapshots(self, data: m.FetchResponsePartitionData) -> bool:
-        """Whether the leader's disk took all that leads to its log. It makes another snapshot at its next
-        record; that this comes is judged by `EveryLiveBrokerIsBack`.
+        """Whether the leader's disk took all that leads to its log. It makes another snapshot at
+        once; that this comes is judged by `EveryLiveBrokerIsBack`.
         """
         node = self.world.nodes.get(data.current_leader.leader_id)
         return node is not None and node.parts is not None and node.parts.raft_node.log.lacks_snapshot

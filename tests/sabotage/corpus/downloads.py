@@ -78,10 +78,51 @@ DOWNLOADS = (
         "tests",
         (
             "kraftd.runtime.snapshot_check:SnapshotCheck.check",
-            "self._checked_at_ms = recent | {snapshot_id: now_ms}",
-            "self._checked_at_ms = recent",
+            "if snapshot_id in self._lately_proved() or snapshot_id == self._reading:",
+            "if snapshot_id == self._reading:",
         ),
         where=CHECKS,
+    ),
+    mutant(
+        "a-long-proof-is-no-proof",
+        "D-24",
+        "A snapshot that took long to prove is proved again at once for the next who downloads it.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_check:SnapshotCheck.check",
+            "self._left.appendleft(snapshot_id)",
+            "self._left.appendleft(snapshot_id); self._proved_at_ms[snapshot_id] = self._driver.now().mono_ms",
+        ),
+        (
+            "kraftd.runtime.snapshot_check:SnapshotCheck._on_read",
+            "self._proved_at_ms = self._lately_proved() | {snapshot_id: self._driver.now().mono_ms}",
+            "pass",
+        ),
+        where=CHECKS,
+    ),
+    mutant(
+        "raft-counts-a-rotten-snapshot",
+        "D-20",
+        "A snapshot that was found damaged is offered until somebody asks for one more piece of it.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_check:SnapshotCheck._on_read",
+            "self._driver.deliver(SnapshotDamaged(snapshot_id))",
+            "pass",
+        ),
+        where=CHECKS,
+    ),
+    mutant(
+        "rotten-snapshot-is-not-forgotten",
+        "D-20",
+        "The raft node is told of a damaged snapshot, and goes on to offer it.",
+        "tests",
+        (
+            "kraftd.raft.snapshots:Snapshots.on_event",
+            "self.raft.log.forget_snapshot(snapshot_id)",
+            "pass",
+        ),
+        where=SERVING,
     ),
     mutant(
         "two-checks-at-once",
