@@ -199,15 +199,10 @@ class LogMirror:
         if snapshot_id not in self.snapshots and snapshot_id.offset >= self.start_offset:
             self.snapshots = tuple(sorted((*self.snapshots, snapshot_id), key=lambda each: each.log_order))
 
-    @property
-    def lacks_snapshot(self) -> bool:
-        """Whether no snapshot is here that leads to where the log begins: its files went bad. Then nobody can
-        be given what is before.
-        """
-        return self.start_offset > 0 and not self.snapshots
-
     def lacks_snapshot_at(self, offset: Offset) -> bool:
-        """Whether none is here, and one at this offset would lead to where the log begins, or behind it."""
+        """Whether no snapshot is here that leads to where the log begins, or behind it, so that nobody can be
+        given what is before: its files went bad. And whether one at this offset would do.
+        """
         return not self.snapshots and 0 < self.start_offset <= offset
 
     def forget_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:

@@ -7,6 +7,10 @@ FETCHING = ("tests/unit/raft/test_snapshot_fetch.py",)
 OBSERVERS = ("tests/unit/raft/test_snapshot_observers.py",)
 STORIES = ("tests/stories/test_snapshots.py",)
 FILES = ("tests/unit/runtime/test_snapshot_transfer.py",)
+LAST_ROTS = (
+    "tests/sim/test_snapshot_faults.py::"
+    "test_where_the_last_snapshots_rot_another_is_made_though_nothing_can_be_committed_without_it"
+)
 CHECKS = ("tests/unit/runtime/test_snapshot_check.py",)
 
 DOWNLOADS = (
@@ -111,6 +115,30 @@ DOWNLOADS = (
             "pass",
         ),
         where=CHECKS,
+    ),
+    mutant(
+        "nobody-asks-whether-one-is-lacking",
+        "D-19",
+        "The snapshotter is not told that the last snapshot is lost.",
+        "tests",
+        (
+            "kraftd.runtime.controller_server:ControllerServer._make_snapshotter",
+            "lacks_one=self.raft_node.log.lacks_snapshot_at",
+            "lacks_one=lambda _: False",
+        ),
+        where=(LAST_ROTS,),
+    ),
+    mutant(
+        "newest-snapshot-of-the-start",
+        "D-20",
+        "The newest snapshot that a node tells of is the one that it began with.",
+        "tests",
+        (
+            "kraftd.runtime.controller_server:ControllerServer._make_snapshotter",
+            "lambda: self._directory.snapshots.newest,",
+            "lambda: newest,",
+        ),
+        where=(LAST_ROTS,),
     ),
     mutant(
         "rotten-snapshot-is-not-forgotten",

@@ -136,7 +136,7 @@ def test_one_that_turned_out_damaged_is_offered_no_more_and_told_of_once() -> No
     token = reading(lone).token
     lone.feed(ev.SnapshotDamaged(AT_103))
     assert offered(lone, 0, 0) == AT_100
-    assert not lone.raft_node.log.lacks_snapshot
+    assert not lone.raft_node.log.lacks_snapshot_at(103)
     effects = lone.feed(ev.SnapshotRead(token, b"", -1))
     assert every(effects, fx.Reply)
     assert not every(effects, fx.Warned), "who found the damage has told of it"
