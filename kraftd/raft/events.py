@@ -156,6 +156,12 @@ class SnapshotTaken(msgspec.Struct, frozen=True):
     id: OffsetAndEpoch
 
 
+class SnapshotDamaged(msgspec.Struct, frozen=True):
+    """The file of a snapshot was read beside everything else, and turned out damaged: it counts no more."""
+
+    id: OffsetAndEpoch
+
+
 class CutRequested(msgspec.Struct, frozen=True):
     """The cleaner asks to begin the log at this snapshot's end (D-22). Answered by `CutLog`, or by nothing if
     that may not be.
@@ -237,6 +243,7 @@ Event: TypeAlias = (
     | SnapshotRead
     | SnapshotReceived
     | SnapshotTaken
+    | SnapshotDamaged
     | CutRequested
     | LogDamaged
     | AppendRequested

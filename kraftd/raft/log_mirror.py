@@ -199,15 +199,14 @@ class LogMirror:
         if snapshot_id not in self.snapshots and snapshot_id.offset >= self.start_offset:
             self.snapshots = tuple(sorted((*self.snapshots, snapshot_id), key=lambda each: each.log_order))
 
-    @property
-    def lacks_snapshot(self) -> bool:
-        """Whether no snapshot is here that leads to where the log begins: its files went bad. Then nobody can
-        be given what is before.
+    def lacks_snapshot_at(self, offset: Offset) -> bool:
+        """Whether no snapshot is here that leads to where the log begins, or behind it, so that nobody can be
+        given what is before: its files went bad. And whether one at this offset would do.
         """
-        return self.start_offset > 0 and not self.snapshots
+        return not self.snapshots and 0 < self.start_offset <= offset
 
     def forget_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Count a snapshot no more whose file is gone (SNAP-20)."""
+        """Count a snapshot no more whose file is gone, or turned out damaged (SNAP-20)."""
         self.snapshots = tuple(each for each in self.snapshots if each != snapshot_id)
 
     def install(self, snapshot_id: OffsetAndEpoch) -> InstallSnapshot:

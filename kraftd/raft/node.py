@@ -44,13 +44,7 @@ from kraftd.raft.epoch_states import (
 )
 from kraftd.raft.follower import FollowerRole
 from kraftd.raft.leader import LeaderRole
-from kraftd.raft.log_mirror import (
-    FETCH_BYTES_MAX,
-    SNAPSHOT_CHUNK_BYTES,
-    TAIL_BYTES_MAX,
-    LogMirror,
-    OpenedLog,
-)
+from kraftd.raft.log_mirror import FETCH_BYTES_MAX, SNAPSHOT_CHUNK_BYTES, TAIL_BYTES_MAX, LogMirror, OpenedLog
 from kraftd.raft.quorum_requests import QuorumRequests
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.replication import Replication
@@ -212,7 +206,13 @@ class RaftNode:
             case e.BatchesRead():
                 if not self._replication.on_batches_read(event):
                     self._follower.on_batches_read(event, now)
-            case e.SnapshotRead() | e.SnapshotReceived() | e.SnapshotTaken() | e.CutRequested():
+            case (
+                e.SnapshotRead()
+                | e.SnapshotReceived()
+                | e.SnapshotTaken()
+                | e.SnapshotDamaged()
+                | e.CutRequested()
+            ):
                 self._snapshots.on_event(event, now)
             case e.LogDamaged():
                 self._resignation.on_damaged(event, now)

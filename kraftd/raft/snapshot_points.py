@@ -4,8 +4,9 @@ A point is the end of a committed batch. `SnapshotPoints` finds them as batches 
 the log and the two bounds of the configuration: all nodes have theirs at the same offsets, across elections
 and restarts (D-19). A node that has a snapshot goes on counting behind it.
 
-One exception: node 2, whose snapshots all went bad, makes one at its next batch, which is no point. It goes
-on counting from the last point, but after a restart from this snapshot; and so does node 3 once it loads it.
+One exception: node 2, whose snapshots all went bad, makes one of what it has applied, which is no point. It
+goes on counting from the last point, but after a restart from this snapshot; and so does node 3 once it loads
+it.
 
 `write_delay_ms` spreads the writing without a message: the voters one after the other, the leader last.
 

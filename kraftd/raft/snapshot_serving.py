@@ -141,7 +141,7 @@ class SnapshotServing:
         raft = self.raft
         if event.size_bytes < 0:
             # With bytes of another node it may only be that those begin another file than ours.
-            if pending.prefix_checksum < 0:
+            if pending.prefix_checksum < 0 and pending.snapshot_id in raft.log.snapshots:
                 raft.log.forget_snapshot(pending.snapshot_id)
                 told = f"{pending.snapshot_id.offset}-{pending.snapshot_id.epoch}"
                 raft.warn("snapshot_gone", f"snapshot {told} cannot be read any more, and is not offered")

@@ -7,7 +7,7 @@ as it is, because both of these, and what a leader leases, meet here alone. D-21
 
 from typing import TypeAlias
 
-from kraftd.raft.events import CutRequested, SnapshotRead, SnapshotReceived, SnapshotTaken
+from kraftd.raft.events import CutRequested, SnapshotDamaged, SnapshotRead, SnapshotReceived, SnapshotTaken
 from kraftd.raft.follower import FollowerRole
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.retention import LeasedSnapshots
@@ -15,7 +15,7 @@ from kraftd.raft.snapshot_serving import SnapshotServing
 from kraftd.raft.state import RaftState
 from kraftd.types import Now
 
-SnapshotEvent: TypeAlias = SnapshotRead | SnapshotReceived | SnapshotTaken | CutRequested
+SnapshotEvent: TypeAlias = SnapshotRead | SnapshotReceived | SnapshotTaken | SnapshotDamaged | CutRequested
 
 
 class Snapshots:
@@ -35,6 +35,8 @@ class Snapshots:
                 self._follower.on_snapshot_received(event, now)
             case SnapshotTaken(id=snapshot_id):
                 self.raft.log.add_snapshot(snapshot_id)
+            case SnapshotDamaged(id=snapshot_id):
+                self.raft.log.forget_snapshot(snapshot_id)
             case CutRequested():
                 self._cut_log(event, now)
 

@@ -154,7 +154,7 @@ class ControllerServer(RaftListener, NoticeLogger):
         self.store = DirectoryStore(
             directory, driver, self.raft_node, self.metrics, found, flush_worker=flush, read_worker=read
         )
-        check = self._snapshot_check = SnapshotCheck(directory.snapshots, read, logger, driver.now)
+        check = self._snapshot_check = SnapshotCheck(directory.snapshots, read, logger, driver)
         self.snapshot_transfer = SnapshotTransfer(
             directory.snapshots, driver, logger, read_worker=read, write_worker=write, begun=check.check
         )
@@ -241,11 +241,11 @@ class ControllerServer(RaftListener, NoticeLogger):
         last = None if newest is None else SnapshotPoint(newest.id, newest.last_contained_timestamp_ms)
         return Snapshotter(
             SnapshotPoints(config.log.snapshot_bytes, config.log.snapshot_interval_ms, last),
-            newest,
+            lambda: self._directory.snapshots.newest,
             me=config.node_id,
             voter_ids=tuple(config.voters),
             is_leader=lambda: self.raft_node.is_leader,
-            lacks_one=lambda: self.raft_node.log.lacks_snapshot,
+            lacks_one=self.raft_node.log.lacks_snapshot_at,
             image=lambda: self.controller.image,
             open_writer=self._directory.snapshots.writer,
             written=self._snapshot_written,

@@ -3,32 +3,34 @@
 `begin` is called once, when the newest is restored: of all others the start read the header alone. `check` is
 called when somebody begins to download one. A file may rot while its node runs, and whoever got it would find
 out behind the last byte and be offered it again; so it is proved beside the download, but for one that was
-lately: nobody is to make the disk be read for asking.
+lately: nobody is to make the disk be read for asking. The time counts from the end of a proof, however long
+that took.
 
 They are read one after the other, in the reader thread and a piece at a time, so that others who want that
 thread, a voter's download above all, wait for a piece at most. One that is damaged is told with file and byte
 and counts no more: it is not there for who asks for its next piece, and so is not offered any more; the log
-is not to be cut at it, and it goes with the log before it. Where it was the last one, another one is made
-(`snapshotter`).
+is not to be cut at it, and it goes with the log before it. The raft node is told, too; where it was the last
+one, another one is made (`snapshotter`).
 
 Not here: the newest at a start, which that proves and the loader reads again (`snapshot_loader`).
 Differs: Kafka finds out when it loads one.
 """
 
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from kraftd.errors import MalformedError, StorageError
+from kraftd.raft.events import SnapshotDamaged
 from kraftd.records.snapshot import SnapshotDecoder
+from kraftd.runtime.driver import Driver
 from kraftd.runtime.observability import Logger
 from kraftd.runtime.worker import Worker
 from kraftd.storage import StorageFailure
 from kraftd.storage.snapshot_files import SnapshotFiles, SnapshotReader, instead_text
 from kraftd.storage.snapshots import PIECE_BYTES
-from kraftd.types import Now, OffsetAndEpoch
+from kraftd.types import OffsetAndEpoch
 
 CHECK_INTERVAL_MS: Final = 10_000
 """How long a snapshot is not proved again that was, for whoever downloads it next."""
@@ -46,17 +48,15 @@ class _Proof(msgspec.Struct):
 class SnapshotCheck:
     """The checks of one node's snapshots."""
 
-    def __init__(
-        self, snapshots: SnapshotFiles, worker: Worker, logger: Logger, now: Callable[[], Now]
-    ) -> None:
+    def __init__(self, snapshots: SnapshotFiles, worker: Worker, logger: Logger, driver: Driver) -> None:
         self._snapshots = snapshots
         self._worker = worker
         self._logger = logger
-        self._now = now
+        self._driver = driver
         self._left: deque[OffsetAndEpoch] = deque()
         self._reading: OffsetAndEpoch | None = None
-        self._checked_at_ms: dict[OffsetAndEpoch, int] = {}
-        """When the last check of a snapshot was asked for, if that is not long ago."""
+        self._proved_at_ms: dict[OffsetAndEpoch, int] = {}
+        """When a snapshot was last found whole, if that is not long ago."""
         self._has_begun = False
 
     def begin(self) -> None:
@@ -69,15 +69,16 @@ class SnapshotCheck:
 
     def check(self, snapshot_id: OffsetAndEpoch) -> None:
         """Check a snapshot that somebody begins to download, before others, unless it was lately."""
-        now_ms = self._now().mono_ms
-        recent = {each: at for each, at in self._checked_at_ms.items() if now_ms - at < CHECK_INTERVAL_MS}
-        if snapshot_id in recent or snapshot_id == self._reading:
+        if snapshot_id in self._lately_proved() or snapshot_id == self._reading:
             return
-        self._checked_at_ms = recent | {snapshot_id: now_ms}
         if snapshot_id in self._left:
             self._left.remove(snapshot_id)
         self._left.appendleft(snapshot_id)
         self._next()
+
+    def _lately_proved(self) -> dict[OffsetAndEpoch, int]:
+        now_ms = self._driver.now().mono_ms
+        return {each: at for each, at in self._proved_at_ms.items() if now_ms - at < CHECK_INTERVAL_MS}
 
     def _next(self) -> None:
         """Go on with the next snapshot that is still there, if none is being read."""
@@ -98,7 +99,9 @@ class SnapshotCheck:
             return
         proof.reader.release()
         self._reading, snapshot_id = None, proof.reader.id
-        if problem and self._snapshots.get(snapshot_id) is not None:
+        if not problem:
+            self._proved_at_ms = self._lately_proved() | {snapshot_id: self._driver.now().mono_ms}
+        elif self._snapshots.get(snapshot_id) is not None:
             self._snapshots.mark_damaged(snapshot_id)
             self._logger.warning(
                 "snapshot_damaged",
@@ -107,6 +110,7 @@ class SnapshotCheck:
                 reason=problem,
                 instead=self._instead(),
             )
+            self._driver.deliver(SnapshotDamaged(snapshot_id))
         self._next()
 
     def _instead(self) -> str:

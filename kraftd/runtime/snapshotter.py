@@ -9,8 +9,10 @@ for the interpreter.
 A point that waits is dropped for a newer one, a write that has begun is finished. One that fails is dropped
 with an alarm, which stands until a snapshot was written; the next point tries again.
 
-A node whose log begins above 0, and whose snapshots all went bad, makes one at the next batch, wherever that
-ends: until then it can give nobody the state before its log, and could not start again.
+A node whose log begins above 0, and whose snapshots all went bad, makes one at once, of what it has applied:
+until then it can give nobody the state before its log, and could not start again. It waits for no batch. If
+the one voter that is left to follow needs that snapshot first, none will be committed. So the image behind
+the last batch at which one may be made is always at hand.
 
 Not here: the bytes (`kraftd.records.snapshot`), the file (`kraftd.storage.snapshots`), and who downloads one
 (`kraftd.raft.snapshot_serving`).
@@ -31,7 +33,7 @@ from kraftd.runtime.driver import Driver, TimedTurnTask
 from kraftd.runtime.observability import Logger
 from kraftd.runtime.worker import Worker
 from kraftd.storage.snapshots import PIECE_BYTES, SnapshotError, SnapshotInfo, SnapshotWriter
-from kraftd.types import NEVER_MS, NodeId, Now, OffsetAndEpoch
+from kraftd.types import NEVER_MS, NodeId, Now, Offset, OffsetAndEpoch
 
 _STEPS_A_SLICE: Final = 4
 _SLICE_NS: Final = 250_000
@@ -40,15 +42,15 @@ _SHARE: Final = 10
 """A slice of a millisecond has the next one ten milliseconds after it began."""
 _QUEUED_MAX: Final = 2
 """Pieces that wait for the thread."""
+_RETRY_MS: Final = 1_000
+"""When one in the place of lost ones is tried again that could not be written."""
 
 
-class _KeptImage(msgspec.Struct, frozen=True):
-    """The image at a point."""
+class _ImageAt(msgspec.Struct, frozen=True):
+    """The image at the end of a batch."""
 
     point: SnapshotPoint
     image: MetadataImage
-    since_ms: int
-    """When the first of the points came that this one stands for: a newer one does not wait for longer."""
 
 
 class _Write(msgspec.Struct):
@@ -71,12 +73,12 @@ class Snapshotter(TimedTurnTask):
     def __init__(
         self,
         points: SnapshotPoints,
-        newest: SnapshotInfo | None,
+        newest: Callable[[], SnapshotInfo | None],
         *,
         me: NodeId,
         voter_ids: Collection[NodeId],
         is_leader: Callable[[], bool],
-        lacks_one: Callable[[], bool],
+        lacks_one: Callable[[Offset], bool],
         image: Callable[[], MetadataImage],
         open_writer: Callable[[OffsetAndEpoch], SnapshotWriter],
         written: Callable[[SnapshotInfo], None],
@@ -85,9 +87,9 @@ class Snapshotter(TimedTurnTask):
         clock_ns: Callable[[], int],
         logger: Logger,
     ) -> None:
-        self.newest = newest
-        """The newest snapshot here, None if there is none."""
+        """`lacks_one` tells whether all snapshots went bad and one at this offset would do in their place."""
         self._points = points
+        self._newest = newest
         self._me = me
         self._voter_ids = voter_ids
         self._is_leader = is_leader
@@ -99,13 +101,24 @@ class Snapshotter(TimedTurnTask):
         self._driver = driver
         self._clock_ns = clock_ns
         self._logger = logger
-        self._kept: _KeptImage | None = None
+        self._present: _ImageAt | None = None
+        """Behind the last batch, or loaded snapshot, at which a snapshot may be made."""
+        self._kept: _ImageAt | None = None
+        """At the last point that waits to be written."""
+        self._since_ms = 0
+        """When the first of the points came that `_kept` stands for: a newer one does not wait for longer."""
         self._write: _Write | None = None
         self._slice_at_ms = 0
+        self._retry_at_ms = 0
         self._last_write_ms = 0
         self._failure = ""
         self._impossible = ""
         """Why none could be made when the last one was due; empty if one could."""
+
+    @property
+    def newest(self) -> SnapshotInfo | None:
+        """The newest snapshot here that is not known to be bad, None if there is none."""
+        return self._newest()
 
     @property
     def alarms(self) -> Sequence[str]:
@@ -125,38 +138,41 @@ class Snapshotter(TimedTurnTask):
 
     def applied(self, batch: CommittedBatch) -> None:
         """Look whether a batch that was just applied ends at a point; if so, keep the image there."""
-        is_due = self._points.is_due(batch)
-        replaces_lost = not is_due and self._kept is None and self._write is None and self._lacks_one()
-        if not is_due and not replaces_lost:
-            return
         image = self._image()
         # In a transaction the image lacks what it pends on, and before a level is set nothing says in which
         # versions records may be written. Either ends with a batch, and every node sees the same one.
-        self._impossible = _why_impossible(image)
-        if self._impossible:
+        impossible = _why_impossible(image)
+        if not impossible:
+            self._present = _ImageAt(end_of(batch), image)
+        if not self._points.is_due(batch):
             return
-        # One that replaces lost ones leaves the points of the log where all nodes have them.
-        point, before = end_of(batch) if replaces_lost else self._points.take(batch), self._kept
-        since_ms = self._driver.now().mono_ms if before is None else before.since_ms
-        self._kept = _KeptImage(point, image, since_ms)
+        self._impossible = impossible
+        if impossible:
+            return
+        if self._kept is None:
+            self._since_ms = self._driver.now().mono_ms
+        self._kept = _ImageAt(self._points.take(batch), image)
 
     def loaded(self, info: SnapshotInfo) -> None:
         """Go on behind a snapshot that was loaded: an image of before it is not written any more."""
-        self._points.skip_to(SnapshotPoint(info.id, info.last_contained_timestamp_ms))
-        self._note(info)
+        point = SnapshotPoint(info.id, info.last_contained_timestamp_ms)
+        self._points.skip_to(point)
+        self._present = _ImageAt(point, self._image())
         if self._kept is not None and self._kept.point.id.offset <= info.id.offset:
             self._kept = None
 
-    def _note(self, info: SnapshotInfo) -> None:
-        if self.newest is None or self.newest.id.offset < info.id.offset:
-            self.newest = info
+    @property
+    def _replacement(self) -> _ImageAt | None:
+        """What takes the place of lost snapshots, None if none are lost: a point, if one waits to be written.
+        One that is none leaves the points of the log where all nodes have them.
+        """
+        image_at = self._kept or self._present
+        return image_at if image_at is not None and self._lacks_one(image_at.point.id.offset) else None
 
     def run(self, now: Now) -> None:
         """Begin the write whose turn has come, or encode a slice of the one that has begun."""
-        if self._write is None and self._kept is None:
-            return  # nearly always
         if now.mono_ms < self.wake_at_ms():
-            return
+            return  # nearly always
         if self._write is None:
             self._begin(now)
         else:
@@ -168,10 +184,13 @@ class Snapshotter(TimedTurnTask):
         if write is not None:
             waits = write.is_encoded or write.queued >= _QUEUED_MAX
             return NEVER_MS if waits else self._slice_at_ms
+        # What was lost here was lost here alone: the others write nothing at the same time.
+        if self._replacement is not None:
+            return self._retry_at_ms
         if kept is None:
             return NEVER_MS
         delay_ms = write_delay_ms(self._me, self._voter_ids, self._last_write_ms, is_leader=self._is_leader())
-        return kept.since_ms + delay_ms
+        return self._since_ms + delay_ms
 
     def stop(self) -> None:
         """Give up what is being written. The thread must have ended before."""
@@ -179,13 +198,13 @@ class Snapshotter(TimedTurnTask):
             self._write.writer.drop()
 
     def _begin(self, now: Now) -> None:
-        kept, self._kept = self._kept, None
-        if kept is None:
+        chosen, self._kept = self._kept or self._replacement, None
+        if chosen is None:
             return
-        point = kept.point
+        point = chosen.point
         timestamp_ms = point.last_contained_timestamp_ms
         pieces = encode_snapshot(
-            to_values(kept.image),
+            to_values(chosen.image),
             point.id.epoch,
             timestamp_ms,
             last_contained_timestamp_ms=timestamp_ms,
@@ -235,7 +254,6 @@ class Snapshotter(TimedTurnTask):
     def _ended(self, write: _Write, info: SnapshotInfo) -> None:
         self._write = None
         self._failure = ""
-        self._note(info)
         self._tell_written(info)
         self._last_write_ms = self._driver.now().mono_ms - write.began_ms
         self._logger.info(
@@ -248,6 +266,7 @@ class Snapshotter(TimedTurnTask):
 
     def _failed(self, write: _Write, error: SnapshotError) -> None:
         self._write = None
+        self._retry_at_ms = self._driver.now().mono_ms + _RETRY_MS
         self._failure = f"no snapshot was written at offset {write.point.id.offset}: {error}"
         self._logger.error("snapshot_failed", offset=write.point.id.offset, reason=str(error))
 

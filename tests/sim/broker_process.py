@@ -344,11 +344,14 @@ class SimBroker:
         self._later(FETCH_AGAIN_US, self._fetch)
 
     def _has_lost_snapshots(self, data: m.FetchResponsePartitionData) -> bool:
-        """Whether the leader's disk took all that leads to its log. It makes another snapshot at its next
-        record; that this comes is judged by `EveryLiveBrokerIsBack`.
+        """Whether the leader's disk took all that leads to its log. It makes another snapshot at
+        once; that this comes is judged by `EveryLiveBrokerIsBack`.
         """
         node = self.world.nodes.get(data.current_leader.leader_id)
-        return node is not None and node.parts is not None and node.parts.raft_node.log.lacks_snapshot
+        if node is None or node.raft_node is None:
+            return False
+        log = node.raft_node.log
+        return log.lacks_snapshot_at(log.start_offset)
 
     def _reads_what_is_damaged(self, data: m.FetchResponsePartitionData) -> bool:
         """Whether the leader may have found, in reading for this fetch, that its disk has lost what was asked

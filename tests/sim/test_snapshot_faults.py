@@ -120,6 +120,43 @@ def test_a_snapshot_that_rots_while_its_node_runs_is_found_by_whoever_downloads_
     assert {names.snapshot_name(each) for each in found} == hurt
 
 
+@pytest.mark.covers("D-19", "D-20")
+@pytest.mark.parametrize("seed", [4, 5])
+def test_where_the_last_snapshots_rot_another_is_made_though_nothing_can_be_committed_without_it(
+    seed: int,
+) -> None:
+    """One voter is down, the other one needs what went bad: it comes back by itself all the same."""
+    world = world_of(seed, ("retention_bytes", 4_000), ("segment_bytes", 2_000))
+    for each in world.nodes.values():
+        world.at(0, each.start)
+    for client in world.clients:
+        client.start()
+    world.loader.start()
+    assert world.run_until(lambda: any(node.is_leader for node in world.nodes.values()), 60 * S)
+    behind, *others = sorted(world.nodes.values(), key=lambda node: node.is_leader)
+    assert behind.raft_node is not None
+    end_offset = behind.raft_node.log.end_offset
+    behind.stop()
+    assert world.run_until(lambda: all(each.start_offset > end_offset for each in others), 300 * S)
+    other, leader = sorted(others, key=lambda node: node.is_leader)
+    assert leader.is_leader
+    assert leader.directory is not None
+    raft_node = leader.raft_node
+    assert raft_node is not None
+    other.crash()
+    for info in leader.directory.snapshots.infos:
+        path = LOG_PATH / names.snapshot_name(info.id)
+        world.snapshots.hurt.add((leader.id, path.name))
+        leader.fs.damage(path, "bit_flip", info.size_bytes // 2, world.random)
+    before = raft_node.high_watermark
+    behind.start()
+    assert world.run_until(lambda: raft_node.high_watermark > before + 10, 60 * S)
+    assert behind.start_offset > end_offset, "its log begins at a snapshot now"
+    assert leader.parts is not None
+    assert leader.parts.snapshotter.newest == leader.directory.snapshots.newest is not None
+    world.close()
+
+
 def test_a_link_is_slow_during_a_download_only_while_that_fault_lasts() -> None:
     world = world_of(4)
     slowest: dict[tuple[Machine, Machine], int] = {}

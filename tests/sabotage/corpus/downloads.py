@@ -7,6 +7,10 @@ FETCHING = ("tests/unit/raft/test_snapshot_fetch.py",)
 OBSERVERS = ("tests/unit/raft/test_snapshot_observers.py",)
 STORIES = ("tests/stories/test_snapshots.py",)
 FILES = ("tests/unit/runtime/test_snapshot_transfer.py",)
+LAST_ROTS = (
+    "tests/sim/test_snapshot_faults.py::"
+    "test_where_the_last_snapshots_rot_another_is_made_though_nothing_can_be_committed_without_it"
+)
 CHECKS = ("tests/unit/runtime/test_snapshot_check.py",)
 
 DOWNLOADS = (
@@ -78,10 +82,75 @@ DOWNLOADS = (
         "tests",
         (
             "kraftd.runtime.snapshot_check:SnapshotCheck.check",
-            "self._checked_at_ms = recent | {snapshot_id: now_ms}",
-            "self._checked_at_ms = recent",
+            "if snapshot_id in self._lately_proved() or snapshot_id == self._reading:",
+            "if snapshot_id == self._reading:",
         ),
         where=CHECKS,
+    ),
+    mutant(
+        "a-long-proof-is-no-proof",
+        "D-24",
+        "A snapshot that took long to prove is proved again at once for the next who downloads it.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_check:SnapshotCheck.check",
+            "self._left.appendleft(snapshot_id)",
+            "self._left.appendleft(snapshot_id); self._proved_at_ms[snapshot_id] = self._driver.now().mono_ms",
+        ),
+        (
+            "kraftd.runtime.snapshot_check:SnapshotCheck._on_read",
+            "self._proved_at_ms = self._lately_proved() | {snapshot_id: self._driver.now().mono_ms}",
+            "pass",
+        ),
+        where=CHECKS,
+    ),
+    mutant(
+        "raft-counts-a-rotten-snapshot",
+        "D-20",
+        "A snapshot that was found damaged is offered until somebody asks for one more piece of it.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_check:SnapshotCheck._on_read",
+            "self._driver.deliver(SnapshotDamaged(snapshot_id))",
+            "pass",
+        ),
+        where=CHECKS,
+    ),
+    mutant(
+        "nobody-asks-whether-one-is-lacking",
+        "D-19",
+        "The snapshotter is not told that the last snapshot is lost.",
+        "tests",
+        (
+            "kraftd.runtime.controller_server:ControllerServer._make_snapshotter",
+            "lacks_one=self.raft_node.log.lacks_snapshot_at",
+            "lacks_one=lambda _: False",
+        ),
+        where=(LAST_ROTS,),
+    ),
+    mutant(
+        "newest-snapshot-of-the-start",
+        "D-20",
+        "The newest snapshot that a node tells of is the one that it began with.",
+        "tests",
+        (
+            "kraftd.runtime.controller_server:ControllerServer._make_snapshotter",
+            "lambda: self._directory.snapshots.newest,",
+            "lambda: newest,",
+        ),
+        where=(LAST_ROTS,),
+    ),
+    mutant(
+        "rotten-snapshot-is-not-forgotten",
+        "D-20",
+        "The raft node is told of a damaged snapshot, and goes on to offer it.",
+        "tests",
+        (
+            "kraftd.raft.snapshots:Snapshots.on_event",
+            "self.raft.log.forget_snapshot(snapshot_id)",
+            "pass",
+        ),
+        where=SERVING,
     ),
     mutant(
         "two-checks-at-once",

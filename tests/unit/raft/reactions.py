@@ -296,6 +296,7 @@ HAPPENINGS = (
     Happening("late piece written", _whole, by_epoch=False),
     Happening("stray piece read", _fed(ev.SnapshotRead(10**6, b"x", 10)), by_epoch=False),
     Happening("snapshot taken", _fed(ev.SnapshotTaken(OffsetAndEpoch(1, 1))), by_epoch=False),
+    Happening("snapshot damaged", _fed(ev.SnapshotDamaged(OffsetAndEpoch(1, 1))), by_epoch=False),
     Happening("cut where no snapshot is", _fed(ev.CutRequested(OffsetAndEpoch(1, 1))), by_epoch=False),
     Happening("describe", _describe, by_epoch=False),
     Happening("response: nobody leads", _response()),

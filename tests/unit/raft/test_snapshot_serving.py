@@ -127,6 +127,53 @@ def without_its_snapshot(**options: object) -> Lone:
     return lone
 
 
+@covers("SNAP-20", "D-20")
+def test_one_that_turned_out_damaged_is_offered_no_more_and_told_of_once() -> None:
+    lone = leader()
+    lone.feed(ev.SnapshotTaken(AT_103))
+    assert offered(lone, 0, 0) == AT_103
+    lone.ask_snapshot(AT_103, replica=3, sender=3)
+    token = reading(lone).token
+    lone.feed(ev.SnapshotDamaged(AT_103))
+    assert offered(lone, 0, 0) == AT_100
+    assert not lone.raft_node.log.lacks_snapshot_at(103)
+    effects = lone.feed(ev.SnapshotRead(token, b"", -1))
+    assert every(effects, fx.Reply)
+    assert not every(effects, fx.Warned), "who found the damage has told of it"
+    lone.feed(ev.SnapshotDamaged(AT_100))
+    assert lone.raft_node.log.snapshots == ()
+    data = lone.ask_fetch(0, 0, replica=3)
+    assert data is not None
+    assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@covers("D-19", "D-20")
+def test_one_in_the_place_of_lost_ones_leads_to_where_the_log_begins_or_behind_it() -> None:
+    lone = leader()
+    log = lone.raft_node.log
+    assert not log.lacks_snapshot_at(100)
+    lone.feed(ev.SnapshotDamaged(AT_100))
+    assert [log.lacks_snapshot_at(offset) for offset in (99, 100, 103)] == [False, True, True]
+    young = young_leader(OffsetAndEpoch(2, 1))
+    young.feed(ev.SnapshotDamaged(OffsetAndEpoch(2, 1)))
+    assert not young.raft_node.log.lacks_snapshot_at(2), "all is in the log"
+
+
+@covers("D-19", "SNAP-20", "FREQ-20")
+def test_who_stands_below_the_logs_start_is_offered_one_that_replaces_the_lost_ones() -> None:
+    """Node 2 is dead. Without node 3 nothing is committed, and node 3 needs the snapshot first."""
+    lone = without_its_snapshot()
+    lone.append(b"noop")
+    data = lone.ask_fetch(50, 1, replica=3)
+    assert data is not None
+    assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert lone.raft_node.log.lacks_snapshot_at(100)
+    lone.feed(ev.SnapshotTaken(AT_100))
+    assert offered(lone, 50, 1) == AT_100
+    assert lone.ask_snapshot(AT_100, replica=3, sender=3) is None
+    assert sent(lone, b"0123456789")[0].error_code == ErrorCode.NONE
+
+
 @covers("FREQ-20", "FREQ-21", "SNAP-20")
 @pytest.mark.parametrize(
     ("offset", "epoch"),

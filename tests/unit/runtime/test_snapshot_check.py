@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from kraftd.raft.events import SnapshotDamaged
 from kraftd.records import names
 from kraftd.records.snapshot import encode_snapshot
 from kraftd.runtime.controller_server import ControllerServer
 from kraftd.runtime.snapshot_check import CHECK_INTERVAL_MS, SnapshotCheck
 from kraftd.runtime.worker import Worker
 from kraftd.storage import Disk, OsFileSystem, StorageFailure
-from kraftd.storage.snapshot_files import SnapshotFiles, survey_snapshots
+from kraftd.storage.snapshot_files import SnapshotFiles, SnapshotReader, survey_snapshots
 from kraftd.storage.snapshots import PIECE_BYTES
 from kraftd.types import Now, OffsetAndEpoch
 
@@ -32,6 +33,7 @@ class World:
             self.path_of(each).write_bytes(b"".join(pieces))
         self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.lines: list[tuple[str, dict[str, Any]]] = []
+        self.events: list[SnapshotDamaged] = []
         self.now_ms = 5
 
     def path_of(self, snapshot_id: OffsetAndEpoch) -> Path:
@@ -45,10 +47,14 @@ class World:
     def now(self) -> Now:
         return Now(self.now_ms, 0)
 
+    def deliver(self, event: SnapshotDamaged) -> None:
+        assert event.id not in self.counted, "who hears of it finds the newest that is good"
+        self.events.append(event)
+
     def start(self, fs: OsFileSystem | None = None, *, begins: bool = True) -> None:
         disk = Disk(fs or OsFileSystem())
         self.files = SnapshotFiles(disk, self.folder, survey_snapshots(disk, self.folder).infos)
-        self.check = SnapshotCheck(self.files, self, self, self.now)  # type: ignore[arg-type]
+        self.check = SnapshotCheck(self.files, self, self, self)  # type: ignore[arg-type]
         if begins:
             self.check.begin()
 
@@ -77,7 +83,7 @@ def test_whole_ones_are_not_spoken_of(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.start()
     world.finish()
-    assert (world.lines, world.counted) == ([], list(IDS))
+    assert (world.lines, world.counted, world.events) == ([], list(IDS), [])
     world.check.begin()
     assert not world.jobs, "once a start"
 
@@ -94,6 +100,7 @@ def test_a_damaged_older_one_is_told_counts_no_more_and_goes_with_the_log_before
     assert fields["reason"].startswith(f"{world.path_of(MIDDLE)} at byte ")
     assert fields["instead"] == "the snapshot at offset 90 is used instead"
     assert world.counted == [OLD, NEW]
+    assert world.events == [SnapshotDamaged(MIDDLE)]
     assert world.files.open_reader(MIDDLE) is None
     assert world.path_of(MIDDLE).exists()
     world.files.remove_before(NEW)
@@ -113,7 +120,7 @@ def test_it_is_read_piece_by_piece_and_one_that_goes_meanwhile_is_passed_over(tm
     assert world.files.take_removal().run() == ()
     assert list(tmp_path.glob("*.deleted")), "it is still read"
     world.finish()
-    assert (world.lines, world.counted) == ([], [NEW])
+    assert (world.lines, world.counted, world.events) == ([], [NEW], [])
     assert world.files.take_removal().run() == ()
     assert not list(tmp_path.glob("*.deleted"))
 
@@ -131,12 +138,14 @@ def test_one_that_rots_while_its_node_runs_counts_no_more_once_somebody_download
     assert fields["instead"] == "the snapshot at offset 70 is used instead"
     assert world.counted == [OLD, MIDDLE]
     assert world.files.open_reader(NEW) is None
+    world.now_ms += CHECK_INTERVAL_MS
     for each in (OLD, MIDDLE):
         world.spoil(each)
         world.check.check(each)
     world.finish()
     assert world.lines[-1][1]["instead"] == "no other one is here: the next one takes its place"
     assert world.counted == []
+    assert world.events == [SnapshotDamaged(each) for each in (NEW, OLD, MIDDLE)]
 
 
 @pytest.mark.covers("D-24")
@@ -146,6 +155,7 @@ def test_it_is_read_once_for_all_who_download_it_and_not_for_asking(tmp_path: Pa
     world.check.check(NEW)
     world.run_job()
     world.check.check(NEW)
+    world.now_ms += CHECK_INTERVAL_MS
     world.finish()
     world.check.check(NEW)
     world.now_ms += CHECK_INTERVAL_MS - 1
@@ -157,6 +167,45 @@ def test_it_is_read_once_for_all_who_download_it_and_not_for_asking(tmp_path: Pa
     world.now_ms += CHECK_INTERVAL_MS
     world.check.check(NEW)
     assert len(world.jobs) == 1, "it is being read"
+
+
+@pytest.mark.covers("D-24")
+def test_one_that_waits_for_its_check_or_was_just_proved_behind_a_start_is_read_once(tmp_path: Path) -> None:
+    world = World(tmp_path, size=25_000)
+    reads: list[OffsetAndEpoch] = []
+    world.start()
+    open_reader = world.files.open_reader
+
+    def opened(snapshot_id: OffsetAndEpoch) -> SnapshotReader | None:
+        reads.append(snapshot_id)
+        return open_reader(snapshot_id)
+
+    world.files.open_reader = opened  # type: ignore[method-assign]
+    for _ in range(3):
+        world.check.check(NEW)
+    world.finish()
+    for each in IDS:
+        world.check.check(each)
+    assert reads == [NEW, MIDDLE], "the oldest was being read"
+    assert not world.jobs
+
+
+@pytest.mark.covers("D-20")
+def test_one_that_was_bad_is_proved_again_once_another_has_its_name(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.start(begins=False)
+    info = world.files.newest
+    assert info is not None
+    for _ in range(2):
+        world.spoil(NEW)
+        world.check.check(NEW)
+        world.finish()
+        world.files.add(info)
+        world.spoil(NEW)
+    assert [fields["offset"] for _, fields in world.lines] == [90, 90]
+    world.check.check(NEW)
+    world.finish()
+    assert len(world.lines) == 2
 
 
 @pytest.mark.covers("D-20", "D-23")
@@ -184,7 +233,7 @@ async def test_a_clean_stop_does_not_wait_until_all_is_read(tmp_path: Path) -> N
     files = SnapshotFiles(disk, tmp_path, survey_snapshots(disk, tmp_path).infos)
     worker = Worker(asyncio.get_running_loop(), "read")
     del pieces[:]
-    SnapshotCheck(files, worker, world, world.now).begin()  # type: ignore[arg-type]
+    SnapshotCheck(files, worker, world, world).begin()  # type: ignore[arg-type]
     stopped: list[str] = []
     node: Any = SimpleNamespace(
         workers=(worker,),

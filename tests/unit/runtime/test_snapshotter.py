@@ -54,7 +54,8 @@ class World:
         self.disk = Disk(self.fs)
         self.image: MetadataImage = IMAGE
         self.is_leader = False
-        self.lacks_one = False
+        self.lost_from = NEVER_MS
+        self.newest: SnapshotInfo | None = None
         self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.written: list[SnapshotInfo] = []
@@ -62,14 +63,14 @@ class World:
         self.clock_ns = 0
         self.snapshotter = Snapshotter(
             SnapshotPoints(bytes_max, 0),
-            None,
+            lambda: self.newest,
             me=me,
             voter_ids=(1, 2, 3),
             is_leader=lambda: self.is_leader,
-            lacks_one=lambda: self.lacks_one,
+            lacks_one=lambda offset: offset >= self.lost_from,
             image=lambda: self.image,
             open_writer=lambda snapshot_id: SnapshotWriter(self.disk, folder, snapshot_id),
-            written=self.written.append,
+            written=self.on_written,
             worker=self,  # type: ignore[arg-type]
             driver=self,  # type: ignore[arg-type]
             clock_ns=self.tick,
@@ -82,6 +83,11 @@ class World:
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.jobs.append((job, done))
+
+    def on_written(self, info: SnapshotInfo) -> None:
+        self.written.append(info)
+        self.newest = info
+        self.lost_from = NEVER_MS
 
     def wake(self) -> None:
         """Somebody asks for a turn."""
@@ -272,7 +278,6 @@ def test_behind_a_loaded_snapshot_the_count_begins_anew_and_an_image_of_before_i
     world.apply(2, size=60)
     loaded = SnapshotInfo(OffsetAndEpoch(50, 5), 10, AT)
     world.snapshotter.loaded(loaded)
-    assert world.snapshotter.newest == loaded
     assert world.snapshotter.wake_at_ms() == NEVER_MS
     world.apply(50, size=60)
     assert world.snapshotter.wake_at_ms() == NEVER_MS
@@ -282,31 +287,137 @@ def test_behind_a_loaded_snapshot_the_count_begins_anew_and_an_image_of_before_i
 
 
 @pytest.mark.covers("D-19")
-def test_an_older_one_whose_write_had_begun_is_not_the_newest(world: World) -> None:
+def test_an_older_one_whose_write_had_begun_is_finished(world: World) -> None:
     world.apply(0)
     world.turn()
     assert world.snapshotter._write
-    loaded = SnapshotInfo(OffsetAndEpoch(50, 5), 10, AT)
-    world.snapshotter.loaded(loaded)
+    world.snapshotter.loaded(SnapshotInfo(OffsetAndEpoch(50, 5), 10, AT))
     world.turns_to_end()
     assert [info.id.offset for info in world.written] == [1]
-    assert world.snapshotter.newest == loaded
+
+
+# --- in the place of those that went bad --------------------------------------------------------------------
 
 
 @pytest.mark.covers("D-19")
 def test_where_all_went_bad_one_is_made_at_once_and_the_points_of_the_log_stay(world: World) -> None:
     world.apply(0)
     world.turns_to_end()
-    world.lacks_one = True
-    for base in (1, 2):
-        world.apply(base, size=40)
+    world.apply(1, size=40)
+    world.lost_from = 1
+    world.turn()
+    world.apply(2, size=40)
     world.turns_to_end()
-    world.lacks_one = False
-    for base in (3, 4):
-        world.apply(base, size=40)
+    world.apply(3, size=40)
     world.turns_to_end()
     # The one at 2 is extra. The next point is where 100 bytes have come since the first, as on all nodes.
     assert [info.id.offset for info in world.written] == [1, 2, 4]
+
+
+@pytest.mark.covers("D-19")
+def test_where_all_went_bad_no_further_batch_is_waited_for_nor_the_other_voters(tmp_path: Path) -> None:
+    """Node 3 needs the snapshot to follow, and without it nothing is committed."""
+    world = World(tmp_path, me=2)
+    world.is_leader = True
+    world.apply(6, size=10)
+    world.turn()
+    assert world.snapshotter.wake_at_ms() == NEVER_MS
+    assert not world.snapshotter._write
+    world.lost_from = 7
+    assert world.snapshotter.wake_at_ms() <= world.now_ms
+    began_ms = world.now_ms
+    world.turn()
+    assert world.now_ms == began_ms
+    # What is applied while it is written is not in it.
+    world.image = apply_all(IMAGE, [TopicRecord("later", b"l" * 16)], 7)
+    world.apply(7, size=10)
+    world.turns_to_end()
+    assert world.names() == [name_of(7)]
+    decoder = SnapshotDecoder(epoch=4)
+    batches = list(decoder.feed((tmp_path / name_of(7)).read_bytes()))
+    decoder.finish()
+    assert sum(len(batch.values()) for batch in batches) == TOPICS + 1
+    assert {batch.max_timestamp for batch in batches} == {AT + 6}
+    world.turn()
+    assert not world.snapshotter._write, "one is enough"
+
+
+@pytest.mark.covers("D-19")
+def test_where_all_went_bad_a_point_that_waits_for_its_turn_is_written_at_once(tmp_path: Path) -> None:
+    world = World(tmp_path, me=3)
+    world.apply(0)
+    world.apply(1, size=10)
+    began_ms = world.now_ms
+    assert world.snapshotter.wake_at_ms() > began_ms
+    world.lost_from = 1
+    world.turn()
+    assert world.now_ms == began_ms
+    world.turns_to_end()
+    assert world.names() == [name_of(1)]
+
+
+@pytest.mark.covers("D-19")
+def test_where_all_went_bad_inside_a_transaction_the_state_before_it_is_written(world: World) -> None:
+    world.apply(3, size=10)
+    world.image = apply_all(IMAGE, [BeginTransactionRecord("t")], 4)
+    world.apply(4, size=10)
+    world.lost_from = 2
+    world.turn()
+    world.turns_to_end()
+    assert world.names() == [name_of(4)]
+
+
+@pytest.mark.covers("D-19")
+def test_one_that_was_loaded_and_went_bad_is_written_once_more(world: World, tmp_path: Path) -> None:
+    world.snapshotter.loaded(SnapshotInfo(OffsetAndEpoch(50, 4), 10, AT + 49))
+    world.lost_from = 50
+    world.turn()
+    world.turns_to_end()
+    assert world.names() == [name_of(50)]
+    decoder = SnapshotDecoder(epoch=4)
+    deque(decoder.feed((tmp_path / name_of(50)).read_bytes()), maxlen=0)
+    decoder.finish()
+    assert decoder.header is not None
+    assert decoder.header.last_contained_log_timestamp == AT + 49
+
+
+@pytest.mark.covers("D-19", "D-23")
+def test_where_all_went_bad_nothing_is_made_of_a_state_that_the_log_does_not_go_on_from(
+    world: World,
+) -> None:
+    world.lost_from = 0
+    world.turn()
+    assert not world.snapshotter._write, "nothing is applied, nor loaded"
+    world.image = EMPTY
+    world.apply(0, size=10)
+    world.turn()
+    assert not world.snapshotter._write, "nothing says in which versions records may be written"
+    # The log begins at 90, at a snapshot that went bad before it was loaded.
+    world.image = IMAGE
+    world.apply(1, size=10)
+    world.lost_from = 90
+    world.turn()
+    assert world.snapshotter.wake_at_ms() == NEVER_MS
+    assert world.names() == []
+
+
+@pytest.mark.covers("D-19", "D-20")
+def test_where_all_went_bad_and_the_disk_refuses_it_is_tried_again_each_second(world: World) -> None:
+    world.apply(0, size=10)
+    world.lost_from = 1
+    world.fs.is_full = True
+    world.turn()
+    world.turns_to_end()
+    failed_ms = world.now_ms
+    assert world.snapshotter.alarms
+    assert world.snapshotter.wake_at_ms() == failed_ms + 1_000
+    world.snapshotter.run(world.now())
+    assert not world.snapshotter._write
+    world.fs.is_full = False
+    world.turn()
+    world.turns_to_end()
+    assert world.names() == [name_of(1)]
+    assert world.snapshotter.alarms == ()
 
 
 # --- why none is written ------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_one_that_was_added_counts_once_and_in_its_place(tmp_path: Path) -> None
     files = SnapshotFiles(DISK, tmp_path, ())
     assert files.newest is None
     first, second = write(tmp_path, FIRST), write(tmp_path, SECOND)
-    for info in (second, first, second):
+    for info in (second, first, second, first):
         files.add(info)
     assert files.infos == (first, second)
     assert (files.infos[0], files.newest) == (first, second)
