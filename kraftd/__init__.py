@@ -121,7 +121,8 @@ D-25 to D-34 are kept for changes of the voters, and repair.
           never for less than is committed here.
     D-22  The log is cut at a snapshot's end that is applied and flushed, without a new generation; not while
           a replica downloads what is before, and a download that was interrupted goes on with the same
-          snapshot while the leader has it. Names go at once, files when nobody reads them, in a worker.
+          snapshot while the leader has it, and can compare it in time. Names go at once, files when nobody
+          reads them, in a worker.
     D-23  A start restores the newest whole snapshot and applies the log behind it. Segments wholly below it
           are checked after the start, in the background; damage there cuts them off and is no loss. Until all
           is applied, a node knows how far behind it is and lets others lead, and tells nobody an applied

@@ -19,6 +19,7 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import QuorumRequest, QuorumResponse
 from kraftd.raft.events import Handle, Token
 from kraftd.types import (
+    NO_NODE,
     Election,
     Endpoint,
     Epoch,
@@ -124,8 +125,15 @@ class ReadSnapshot(msgspec.Struct, frozen=True):
     """CRC-32C of the bytes before `position`, which the replica has from another node; -1 if it has them from
     this one. Other bytes here are another file.
     """
-    for_observer: bool = False
-    """Whether it must not delay a read for a voter (D-24)."""
+    voter_id: NodeId = NO_NODE
+    """The voter that downloads: what is read for it already, and not done, ends without bytes. NO_NODE for an
+    observer: that must not delay a read for a voter (D-24).
+    """
+
+    @property
+    def for_observer(self) -> bool:
+        """Whether no voter downloads."""
+        return self.voter_id == NO_NODE
 
 
 class WriteSnapshot(msgspec.Struct, frozen=True):

@@ -130,7 +130,9 @@ class BatchesRead(msgspec.Struct, frozen=True):
 
 
 class SnapshotRead(msgspec.Struct, frozen=True):
-    """A `ReadSnapshot` ended: the bytes from the asked position on, none at the end or behind it."""
+    """A `ReadSnapshot` ended: the bytes from the asked position on; none at the end or behind it, or if its
+    voter has asked for something else meanwhile.
+    """
 
     token: Token
     data: bytes

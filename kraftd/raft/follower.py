@@ -66,6 +66,8 @@ class FollowerRole:
             raft.suspicion.on_stalled(now.mono_ms)
             raft.update_state(replace(state, ballot=None))
         elif now.mono_ms >= state.deadline_ms:
+            if state.campaign_at_ms == NEVER_MS:
+                self._snapshot_fetch.on_late(now)
             if not raft.may_vote or raft.is_stopping:
                 raft.follower_state.is_seeking_leader = True
                 deadline_ms = now.mono_ms + max(1, raft.timing.fetch_timeout_ms)

@@ -7,7 +7,7 @@ from `follower`, since `state`, which stands below that, holds it.
 import msgspec
 
 from kraftd.raft.events import Token
-from kraftd.types import Offset, OffsetAndEpoch
+from kraftd.types import NO_NODE, Epoch, NodeId, Offset, OffsetAndEpoch
 
 
 class FollowerState:
@@ -52,9 +52,15 @@ class Download(msgspec.Struct):
     """CRC-32C of that."""
     writing_to: int = -1
     """Where the piece ends that is being written; -1 if none is."""
-    is_from_here: bool = True
-    """Whether what is written came from the leader that is asked now."""
+    came_from: tuple[Epoch, NodeId] = (-1, NO_NODE)
+    """The epoch in which the last piece was sent, and by whom. In one epoch a leader is one process, and has
+    one file of this id; any other may have another file.
+    """
     good_pieces: int = 0
     """How many came since the last one that did not."""
     is_unanswered: bool = False
-    """Whether the last piece that was asked for has not come."""
+    """Whether the last piece that was asked for has not come, and nothing had to be compared for it."""
+    compared_since_ms: int = -1
+    """Since when a leader compares what is here with its own file; -1 if none does."""
+    late_comparisons: int = 0
+    """How many of these outlasted the fetch timeout since the last piece came."""

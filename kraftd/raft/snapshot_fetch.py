@@ -4,14 +4,17 @@ It begins when the leader answers a fetch with a snapshot's id, because the log 
 where this node stands. One piece is asked for at a time, and the next one when it is written; meanwhile
 nothing else is fetched, unless the leader has to be looked for. Behind the last piece the snapshot is proved,
 and has its name (D-20); then it takes the place of the log (D-21), the state machine loads it, and the next
-fetch asks for what follows.
+fetch asks for what follows. If no leader is followed just then, that is done at the next offer, though it be
+of a newer one: the leader has the log behind it, maybe, and each brings this node further.
 
-What is written stays when a connection breaks or a leader is lost. Whoever leads by the next fetch, maybe
-another node, is asked for the rest, and compares what is here with its own file: so a snapshot is never made
-of two. It is asked for that though it offers a newer snapshot by now. On a network that fails every few
-seconds, with a new snapshot every few seconds, who changed to the newest would begin anew for ever. The
-leader keeps what a voter downloads, and the log behind it (`snapshot_leases`); what it has no more it says,
-and the newest is begun.
+What is written stays when a connection breaks or a leader is lost. Whoever leads by the next fetch is asked
+for the rest, though it offers a newer snapshot by now. On a network that fails every few seconds, with a new
+snapshot every few seconds, who changed to the newest would begin anew for ever. The leader keeps what a voter
+downloads, and the log behind it (`snapshot_leases`); what it has no more it says, and the newest is begun.
+
+A leader that did not send the last piece, in this epoch, compares what is here with its own file: so a
+snapshot is never made of two. It reads all of that before it answers. Where this outlasts the fetch timeout
+twice, the newest is begun, which needs no comparison. Else it would be asked for again and again.
 
 A piece that does not come in time is asked for again by half (KAFKA-19541): on a slow link a whole one would
 outlast the fetch timeout each time.
@@ -42,6 +45,9 @@ CHUNK_BYTES_MIN = 4 * 1024
 
 _GROWS_AFTER = 16
 """After so many pieces in a row, twice as much is asked for again."""
+
+_LATE_COMPARISONS_MAX = 2
+"""After so many comparisons that outlasted the fetch timeout, the newest snapshot is begun."""
 
 _ALARM = "snapshot_not_received"
 
@@ -75,18 +81,35 @@ class SnapshotFetch:
                 f"{raft.high_watermark}"
             )
             return True
-        if offered in raft.log.snapshots:
-            # Proved and named before a leader was lost, and not installed then (FRSP-09).
-            self._install(offered)
+        if (whole := self._whole(offered)) is not None:
+            self._install(whole)
             return True
         download = raft.download
         if download is None or not self._goes_on(download, offered):
             raft.drop_download()
             raft.download = Download(offered, raft.snapshot_chunk_bytes)
         elif not raft.follower_state.is_fetching_snapshot:
-            download.is_from_here = False
+            download.compared_since_ms = -1  # the leader of before is not listened to any more
         raft.follower_state.is_fetching_snapshot = True
         return True
+
+    def _whole(self, offered: OffsetAndEpoch) -> OffsetAndEpoch | None:
+        """Return the newest snapshot that is here, brings this node further and leads to what is offered; or
+        None. It was proved and named while a leader was lost, and not installed then (FRSP-09).
+        """
+        log, high_watermark = self.raft.log, self.raft.high_watermark
+        if offered in log.snapshots:
+            return offered
+        # What a snapshot holds is committed, so an older one begins what a newer one holds. But node 3 has
+        # acknowledged records up to 150 since it got the one that ends at 100: with less in its log it would
+        # vote for node 2, which has 120, and what nodes 1 and 3 had committed would be lost.
+        usable = [
+            each
+            for each in log.snapshots
+            if high_watermark < each.offset < offered.offset
+            and log.position.log_order < each.log_order <= offered.log_order
+        ]
+        return usable[-1] if usable else None
 
     def _goes_on(self, download: Download, offered: OffsetAndEpoch) -> bool:
         """Return whether to go on with a download when the leader offers this snapshot."""
@@ -108,7 +131,10 @@ class SnapshotFetch:
         if download.is_unanswered:
             download.chunk_bytes = max(CHUNK_BYTES_MIN, download.chunk_bytes // 2)
             download.good_pieces = 0
-        download.is_unanswered = True
+        is_compared = download.position > 0 and download.came_from != (raft.epoch, leader_id)
+        download.is_unanswered = not is_compared
+        if is_compared and download.compared_since_ms < 0:
+            download.compared_since_ms = now.mono_ms
         replica_id = raft.me.id if raft.rejoin.is_whole else NO_NODE
         params = FetchSnapshotParams(
             ReplicaKey(replica_id, raft.me.directory_id),
@@ -116,7 +142,7 @@ class SnapshotFetch:
             download.id,
             download.position,
             download.chunk_bytes,
-            -1 if download.is_from_here or not download.position else download.checksum,
+            download.checksum if is_compared else -1,
         )
         request = snapshot_rpc.request_of(raft.cluster_id, params)
         raft.send(leader_id, RequestKind.FETCH_SNAPSHOT, request, now.mono_ms)
@@ -136,7 +162,7 @@ class SnapshotFetch:
         download = raft.download
         if download is None or not raft.follower_state.is_fetching_snapshot:
             return False
-        download.is_unanswered = False
+        download.is_unanswered, download.compared_since_ms = False, -1
         data = response.topics[0].partitions[0]
         told = OffsetAndEpoch(data.snapshot_id.end_offset, data.snapshot_id.epoch)
         if error == ErrorCode.SNAPSHOT_NOT_FOUND or (not error and min(told.offset, told.epoch) < 0):
@@ -160,7 +186,8 @@ class SnapshotFetch:
         return True
 
     def _write(self, download: Download, records: bytes, size_bytes: int) -> None:
-        download.size_bytes, download.is_from_here = size_bytes, True
+        download.size_bytes = size_bytes
+        download.came_from, download.late_comparisons = (self.raft.epoch, self.raft.leader_id), 0
         download.checksum = crc32c(records, download.checksum)
         download.writing_to = download.position + len(records)
         download.good_pieces += 1
@@ -170,8 +197,22 @@ class SnapshotFetch:
 
     def on_failed(self) -> None:
         """Go on with pieces of the same size: the connection broke."""
-        if self.raft.download is not None:
-            self.raft.download.is_unanswered = False
+        if (download := self.raft.download) is not None:
+            download.is_unanswered, download.compared_since_ms = False, -1
+
+    def on_late(self, now: Now) -> None:
+        """Note that nothing came for a fetch timeout. Where a comparison was waited for, for half of it at
+        least, and not for the first time, give the download up: what the leader offers next is begun anew.
+        """
+        raft = self.raft
+        download = raft.download
+        if download is None or not raft.follower_state.is_fetching_snapshot or download.compared_since_ms < 0:
+            return
+        if 2 * (now.mono_ms - download.compared_since_ms) >= raft.timing.fetch_timeout_ms:
+            download.compared_since_ms = -1
+            download.late_comparisons += 1
+            if download.late_comparisons >= _LATE_COMPARISONS_MAX:
+                self._pause(drop=True)
 
     def on_received(self, event: SnapshotReceived, now: Now) -> None:
         """Take note that a piece is written; behind the last one, install the snapshot."""

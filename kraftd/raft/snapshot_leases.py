@@ -6,7 +6,9 @@ the cleaner leaves it would begin anew for ever.
 
 A voter's lease lasts as long as it goes on, and for an election timeout more: voter 2 notices after a fetch
 timeout that its piece is lost, and asks the others for pre-votes before it fetches again. The answer names a
-newer snapshot, maybe; the older one stays until voter 2 asks for a piece of the one or of the other.
+newer snapshot, maybe; the older one stays until voter 2 asks for a piece of the one or of the other. It may
+ask for nothing while it proves what it has, for longer than the fetch timeout, again and again. If its disk
+hangs it never asks; so what it was told of then is leased instead after as long as observers may take.
 
 Observers that download one snapshot have one lease of it together: nobody proves their ids, and a lease by
 connection would begin anew with each new connection. The common one begins anew with each of them for as long
@@ -25,18 +27,21 @@ import msgspec
 from kraftd.raft.retention import LeasedSnapshots
 from kraftd.types import NodeId, Offset, OffsetAndEpoch
 
-_OBSERVERS_BYTES_A_MS = 105
+_SLOWEST_BYTES_A_MS = 105
 """A tenth of 1 MiB a second."""
 
-_OBSERVERS_SPAN_MS = 60_000
-"""The least for an observer. 17 KB take ten seconds in small pieces over a slow link: with a lease as short
-as the file, and a new snapshot every few seconds, it would begin anew for ever.
+_LONGEST_AT_LEAST_MS = 60_000
+"""The least for an observer, and for a proof. 17 KB take ten seconds in small pieces over a slow link: with a
+lease as short as the file, and a new snapshot every few seconds, it would begin anew for ever.
 """
 
 
 class _VotersLease(msgspec.Struct):
     id: OffsetAndEpoch
+    began_ms: int
+    """When its voter last asked for a piece, or was first told of it."""
     renewed_ms: int
+    size_bytes: int = 0
 
 
 class _ObserversLease(msgspec.Struct):
@@ -59,8 +64,11 @@ class SnapshotLeases:
     def offer_to_voter(self, voter: NodeId, snapshot_id: OffsetAndEpoch, now_ms: int) -> None:
         """Record that a voter was told of a snapshot. What it was downloading before stays, too."""
         held = self._voters.get(voter)
-        if held is None or now_ms - held.renewed_ms > self._voters_span_ms:
-            self._voters[voter] = _VotersLease(snapshot_id, now_ms)
+        if held is None or (
+            now_ms - held.renewed_ms > self._voters_span_ms
+            or now_ms - held.began_ms > self._longest_ms(held.size_bytes)
+        ):
+            self._voters[voter] = _VotersLease(snapshot_id, now_ms, now_ms)
         else:
             # Everything behind an older one stays as well, so this lease holds both.
             held.id = min(held.id, snapshot_id, key=lambda one: one.offset)
@@ -68,7 +76,7 @@ class SnapshotLeases:
 
     def renew_for_voter(self, voter: NodeId, snapshot_id: OffsetAndEpoch, now_ms: int) -> None:
         """Record that a voter asked for a piece of a snapshot."""
-        self._voters[voter] = _VotersLease(snapshot_id, now_ms)
+        self._voters[voter] = _VotersLease(snapshot_id, now_ms, now_ms)
 
     def renew_for_observers(self, snapshot_id: OffsetAndEpoch, now_ms: int, *, is_newest: bool) -> None:
         """Record that an observer was told of a snapshot, or asked for a piece of it."""
@@ -82,7 +90,10 @@ class SnapshotLeases:
             lease.began_ms = now_ms
 
     def record_size(self, snapshot_id: OffsetAndEpoch, size_bytes: int) -> None:
-        """Record how long a snapshot is that observers download."""
+        """Record how long a snapshot is that replicas download."""
+        for held in self._voters.values():
+            if held.id == snapshot_id:
+                held.size_bytes = size_bytes
         if (lease := self._observers.get(snapshot_id)) is not None:
             lease.size_bytes = size_bytes
 
@@ -118,5 +129,7 @@ class SnapshotLeases:
         when it was given.
         """
         lease = self._observers.get(snapshot_id)
-        size_bytes = 0 if lease is None else lease.size_bytes
-        return max(_OBSERVERS_SPAN_MS, self._span_ms + size_bytes // _OBSERVERS_BYTES_A_MS)
+        return self._longest_ms(0 if lease is None else lease.size_bytes)
+
+    def _longest_ms(self, size_bytes: int) -> int:
+        return max(_LONGEST_AT_LEAST_MS, self._span_ms + size_bytes // _SLOWEST_BYTES_A_MS)

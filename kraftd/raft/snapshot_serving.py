@@ -6,7 +6,9 @@ for the disk is. A piece that a voter takes counts for check-quorum if it brings
 that loads 100 MB acknowledges nothing for a while, and is well. Observers wait for a slot (`snapshot_slots`).
 
 A voter may go on here with what it has from another node, if the bytes are the same up to there: two releases
-may write one state in another order (D-19). Who asks says what it has, by a checksum.
+may write one state in another order (D-19). Who asks says what it has, by a checksum. To compare a large file
+may take longer than the voter waits, which asks again then: each request ends what is read for the former one
+(`ReadSnapshot.voter_id`), which is answered by a piece without bytes, wherever it came from.
 
 Not here: which follower needs a snapshot (`log_mirror`, `replication`), and how it loads one
 (`snapshot_fetch`).
@@ -98,7 +100,7 @@ class SnapshotServing:
             pending.position,
             pending.max_bytes,
             pending.prefix_checksum,
-            for_observer=pending.is_observers,
+            pending.voter_id,
         )
         self.raft.out.append(read)
 

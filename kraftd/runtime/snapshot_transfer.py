@@ -2,7 +2,9 @@
 
 Entered by the effect executor, as its `SnapshotPort`. Pieces are read in the reader thread, which pins the
 file, so that the cleaner may take its name away meanwhile. For observers that is done one step at a time,
-however many they are and whatever is to be compared, so that a voter waits for no more (D-24). Pieces are
+however many they are and whatever is to be compared, so that a voter waits for no more (D-24). For each voter
+one piece is read: what it asked for before is given up between two steps, else comparisons that take longer
+than it waits would become ever more. Pieces are
 written in the thread that writes this node's own snapshots, each synced; behind the last one the file is
 proved and gets its name (D-20). What fails of either costs the piece or the download, never the process. A
 piece that goes out was not proved; the file is, beside the download (`snapshot_check`).
@@ -33,7 +35,7 @@ from kraftd.storage.snapshots import (
     SnapshotInfo,
     SnapshotWriter,
 )
-from kraftd.types import OffsetAndEpoch
+from kraftd.types import NodeId, OffsetAndEpoch
 
 _NOT_THERE = (b"", -1)
 
@@ -62,9 +64,14 @@ class SnapshotTransfer(SnapshotPort):
         self._for_observers: deque[_PieceRead] = deque()
         """What is to be read for observers, each in its turn."""
         self._is_reading_for_observer = False
+        self._for_voters: dict[NodeId, _PieceRead] = {}
+        """What is being read for voters."""
 
     def start_read(self, read: ReadSnapshot) -> None:
-        """Begin to read a piece, in the reader thread; for observers one after the other."""
+        """Begin to read a piece, in the reader thread; for observers one after the other. It takes the place
+        of what is read for the same voter.
+        """
+        self._for_voters.pop(read.voter_id, None)
         info = self._snapshots.get(read.id)
         is_for_size = not read.max_bytes and read.prefix_checksum < 0
         if info is not None and (is_for_size or read.position >= info.size_bytes):
@@ -79,6 +86,7 @@ class SnapshotTransfer(SnapshotPort):
             self._for_observers.append(piece)
             self._read_for_observers()
         else:
+            self._for_voters[read.voter_id] = piece
             self._step(piece)
         if read.max_bytes and (read.position == 0 or read.prefix_checksum >= 0):
             self._begun(read.id)
@@ -95,7 +103,12 @@ class SnapshotTransfer(SnapshotPort):
         self._read_worker.submit(piece.step, lambda found: self._stepped(piece, found))
 
     def _stepped(self, piece: "_PieceRead", found: tuple[bytes, int] | None) -> None:
+        is_given_up = not piece.read.for_observer and self._for_voters.get(piece.read.voter_id) is not piece
+        if found is None and is_given_up:
+            found = b"", piece.reader.size_bytes
         if found is not None:
+            if not is_given_up:
+                self._for_voters.pop(piece.read.voter_id, None)
             piece.reader.release()
             self._driver.deliver(SnapshotRead(piece.read.token, *found))
         if piece.read.for_observer:

@@ -95,6 +95,31 @@ def test_what_a_voter_downloads_stays_when_it_is_told_of_a_newer_one() -> None:
 
 
 @covers("D-22")
+@pytest.mark.parametrize(("size_bytes", "holds_ms"), [(17_000, 60_000), (10 << 20, 2_000 + 99_864)])
+def test_a_voter_that_is_told_of_newer_ones_and_asks_for_nothing_keeps_the_older_for_no_longer_than_a_proof(
+    size_bytes: int, holds_ms: int
+) -> None:
+    """That takes a minute at most, or ten times as long as the file needs; else its disk hangs."""
+    lone = leader()
+    lone.ask_snapshot(AT_100, replica=3, sender=3, max_bytes=1)
+    sent(lone, b"x", size_bytes)
+    lone.feed(ev.SnapshotTaken(AT_101))
+    began_ms = lone.now_ms
+    for _ in range(120):
+        lone.run(1_000)
+        lone.ask_fetch(104, 6, replica=2)
+        lone.ask_fetch(40, 1, replica=3)
+        is_kept = lone.now_ms - began_ms <= holds_ms
+        assert leased(lone).voters == {AT_100 if is_kept else AT_101}
+    lone.feed(ev.SnapshotTaken(AT_103))
+    for _ in range(61):
+        lone.run(1_000)
+        lone.ask_fetch(104, 6, replica=2)
+        lone.ask_fetch(40, 1, replica=3)
+    assert leased(lone).voters == {AT_103}, "nor does it keep what it was only told of"
+
+
+@covers("D-22")
 def test_a_voter_that_was_away_for_longer_is_leased_what_it_is_told_of() -> None:
     lone = leader()
     lone.ask_fetch(40, 1, replica=3)

@@ -232,7 +232,7 @@ def test_being_told_of_a_snapshot_is_no_progress() -> None:
 def test_a_piece_is_answered_with_its_bytes_and_the_size_of_all() -> None:
     lone = leader()
     assert lone.ask_snapshot(AT_100, 3, max_bytes=4) is None
-    assert reading(lone) == fx.ReadSnapshot(reading(lone).token, AT_100, 3, 4)
+    assert reading(lone) == fx.ReadSnapshot(reading(lone).token, AT_100, 3, 4, voter_id=2)
     piece, data = sent(lone, b"3456")
     assert (piece.error_code, piece.size, piece.position, data) == (ErrorCode.NONE, 10, 3, b"3456")
     assert (piece.snapshot_id.end_offset, piece.snapshot_id.epoch) == (100, 2)
@@ -271,6 +271,28 @@ def test_bytes_of_another_file_are_not_gone_on_with_and_ours_stays() -> None:
     piece, _ = sent(lone, b"", size_bytes=-1)
     assert piece.error_code == ErrorCode.SNAPSHOT_NOT_FOUND
     assert lone.ask_snapshot(AT_100) is None
+
+
+@covers("D-13", "D-22")
+def test_a_request_whose_read_is_given_up_for_a_later_one_is_answered_without_bytes() -> None:
+    """A voter did not wait for the comparison, and asks again, maybe on another connection."""
+    lone = leader()
+    lone.ask_snapshot(AT_100, 3, prefix_checksum=77, connection=1)
+    former = reading(lone)
+    lone.ask_snapshot(AT_100, 3, prefix_checksum=77, connection=2)
+    assert (former.voter_id, reading(lone).voter_id) == (2, 2), "so that the former is given up"
+    (reply,) = every(lone.feed(ev.SnapshotRead(former.token, b"", 10)), fx.Reply)
+    assert isinstance(reply.response, m.FetchSnapshotResponse)
+    assert reply.response.topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert reply.records == ()
+    assert sent(lone, b"3456")[1] == b"3456"
+
+
+@covers("D-06", "D-22")
+def test_a_voter_that_is_not_whole_is_known_by_its_connection() -> None:
+    lone = leader()
+    lone.ask_snapshot(AT_100, replica=-1, sender=3)
+    assert reading(lone).voter_id == 3
 
 
 @covers("SF-03")

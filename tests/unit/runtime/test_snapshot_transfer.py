@@ -172,8 +172,8 @@ def test_what_is_before_a_piece_is_compared_a_mebibyte_at_a_time(large: World) -
     end = 5 * MIB // 2
     same, other = crc32c.crc32c(data[:end]), crc32c.crc32c(b"x" + data[1:end])
     for checksum, found in ((same, data[end : end + 10]), (other, b"")):
-        large.transfer.start_read(ReadSnapshot(1, HERE, end, 10, checksum))
-        large.transfer.start_read(ReadSnapshot(2, HERE, 0, 5))
+        large.transfer.start_read(ReadSnapshot(1, HERE, end, 10, checksum, voter_id=2))
+        large.transfer.start_read(ReadSnapshot(2, HERE, 0, 5, voter_id=3))
         for _ in range(4):
             assert len(large.jobs) in (1, 2), "the next step is there when the last one was done"
             large.step()
@@ -187,10 +187,10 @@ def test_a_voters_read_waits_for_one_step_for_observers_at_most(large: World) ->
     end = 3 * MIB
     checksum = crc32c.crc32c(large.content[:end])
     for token in range(10, 20):
-        large.transfer.start_read(ReadSnapshot(token, HERE, end, 10, checksum, for_observer=True))
+        large.transfer.start_read(ReadSnapshot(token, HERE, end, 10, checksum))
     for token in range(4):
         assert len(large.jobs) == 1
-        large.transfer.start_read(ReadSnapshot(token, HERE, 0, 5))
+        large.transfer.start_read(ReadSnapshot(token, HERE, 0, 5, voter_id=2))
         large.step()
         large.step()
         assert [event.token for event in large.events] == [token]  # type: ignore[union-attr]
@@ -200,11 +200,57 @@ def test_a_voters_read_waits_for_one_step_for_observers_at_most(large: World) ->
     assert {len(event.data) for event in events} == {10}  # type: ignore[union-attr]
 
 
+@covers("D-22")
+@pytest.mark.parametrize("what", ["the same", "a piece", "the size", "one that is not here"])
+def test_a_voter_that_asks_again_ends_what_is_compared_for_it(large: World, what: str) -> None:
+    """It did not wait for the answer. Else all would be read for each of its requests, beside the others."""
+    data, end = large.content, 3 * MIB
+    checksum = crc32c.crc32c(data[:end])
+    again = {
+        "the same": ReadSnapshot(20, HERE, end, 10, checksum, voter_id=2),
+        "a piece": ReadSnapshot(20, HERE, end, 10, voter_id=2),
+        "the size": ReadSnapshot(20, HERE, 0, 0, voter_id=2),
+        "one that is not here": ReadSnapshot(20, THERE, 0, 10, voter_id=2),
+    }[what]
+    for token in range(10):
+        large.transfer.start_read(ReadSnapshot(token, HERE, end, 10, checksum, voter_id=2))
+        large.transfer.start_read(ReadSnapshot(30 + token, HERE, end, 10, checksum, voter_id=3 + token))
+    large.transfer.start_read(again)
+    told = {event.token: event for event in large.run() if isinstance(event, SnapshotRead)}
+    size, piece = len(data), data[end : end + 10]
+    for token in range(10):
+        assert told[token] == SnapshotRead(token, b"", size), "its requests may wait on several connections"
+        assert told[30 + token] == SnapshotRead(30 + token, piece, size), "another voter's goes on"
+    if what in ("the same", "a piece"):
+        assert told[20] == SnapshotRead(20, piece, size)
+    elif what == "the size":
+        assert told[20] == SnapshotRead(20, b"", size)
+    else:
+        assert told[20] == SnapshotRead(20, b"", -1)
+    assert len(told) == 21
+    large.snapshots.remove((HERE,))
+    large.snapshots.take_removal().run()
+    assert list(large.folder.iterdir()) == [], "nobody reads it any more"
+
+
+def test_what_is_given_up_for_a_voter_is_given_up_behind_its_next_step(large: World) -> None:
+    data, end = large.content, 3 * MIB
+    checksum = crc32c.crc32c(data[:end])
+    for token in range(10):
+        large.transfer.start_read(ReadSnapshot(token, HERE, end, 10, checksum, voter_id=2))
+        large.step()
+        assert len(large.jobs) == 1
+    assert large.run()[-1] == SnapshotRead(9, data[end : end + 10], len(data))
+    large.transfer.start_read(ReadSnapshot(10, HERE, 0, 5, voter_id=2))
+    large.transfer.start_read(ReadSnapshot(11, HERE, 5, 5, voter_id=2))
+    assert large.run() == [SnapshotRead(10, data[:5], len(data)), SnapshotRead(11, data[5:10], len(data))]
+
+
 @covers("D-24")
 def test_the_size_alone_costs_the_disk_nothing(world: World) -> None:
     size = len(data_of(HERE))
     for position, max_bytes in ((0, 0), (size, 10), (2**62, 10)):
-        world.transfer.start_read(ReadSnapshot(7, HERE, position, max_bytes, for_observer=True))
+        world.transfer.start_read(ReadSnapshot(7, HERE, position, max_bytes))
     assert not world.jobs
     assert world.run() == [SnapshotRead(7, b"", size)] * 3
 
