@@ -9,7 +9,8 @@ which the same request comes, survives it too.
 The append comes after all that. If the log refuses it, the write is taken out of the newest image, and what
 the sessions were told stays. They are soft state: a broker whose fencing was refused is as silent as before,
 and its fencing is repeated; one whose registration was refused registers again; one whose unregistration was
-refused gets a session anew; and what a broker that stops has to wait for is forgotten (`withdraw`).
+refused gets a session anew; and what a broker that stops has to wait for is forgotten (`withdraw`), and found
+anew for its next heartbeat.
 
 What grows with partitions is a `Plan`, and done in slices: the first one at once, the others when
 `next_slice` is called. Whoever asked for it is answered with the last slice. One that ends before that, since
@@ -46,11 +47,12 @@ from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
-from kraftd.types import Now, Offset
+from kraftd.types import Now, Offset, Uuid
 
 _Made: TypeAlias = tuple[Write, MetadataImage | None]
 """A write that does not count as appended yet, and the image after it; None if its records are those that
@@ -135,7 +137,7 @@ class ActiveController:
             # the plan goes on from the image with it.
             text = f"the log refused it: {error.name}"
             if run.task is not None:
-                self.timers.failed(run.task, text, self._polled_ms)
+                self.timers.failed(run.task, text, self._polled_ms, run.again)
             self._cut_off(run, run.slices - 1, text, self._polled_ms)
             if self.plans.end(run) and run.request is not None:
                 self._resolved.append(Resolved(run, ImmediateResponse(self._refusal(run.request, error))))
@@ -204,7 +206,7 @@ class ActiveController:
         except Exception as error:  # noqa: BLE001 - nothing was appended
             self.plans.end(run)
             if run.task is not None:
-                self._failed_alone(run.task, error, now)
+                self._failed_alone(run.task, error, now, run.again)
                 decision = None
             else:
                 decision = self._failed(run.kind, run.request, error)
@@ -268,7 +270,7 @@ class ActiveController:
             if found is None:
                 return None
             task = found
-            run = RunningPlan(task.kind, now.mono_ms, task=task)
+            run = RunningPlan(task.kind, now.mono_ms, task=task, again=self.timers.again_of(task))
             decision = self._begin(run, self.timers.plan_of(task, context), context)
         except Exception as error:  # noqa: BLE001 - nothing was appended
             self._failed_alone(task, error, now)
@@ -421,9 +423,19 @@ class ActiveController:
         Say broker 4 is being unfenced, and leads 256 of its 600 partitions when the log refuses a slice as
         a hand-over is tried, and fails. It is unfenced by then, so it never asks for the other 344.
         """
-        is_repeated_as_it_is = run.task is not None and run.task.kind == FINISH
-        if slices > 0 and run.about is not None and not is_repeated_as_it_is:
+        is_repeated = (run.task is not None and run.task.kind == FINISH) or self._is_losing_directories(run)
+        if slices > 0 and run.about is not None and not is_repeated:
             self.timers.cut_off(run.about, f"{run.kind}: {text}", now_ms)
+
+    def _is_losing_directories(self, run: RunningPlan) -> bool:
+        """Whether a plan ended before its broker had lost the directories that it is to lose.
+
+        The broker names them in every heartbeat, and so repeats that. A timer that looked for leaders first
+        would elect it in a directory that is listed still, and that it cannot read.
+        """
+        lost = frozenset[Uuid]() if run.plan is None else run.plan.lost_directories
+        broker = None if run.about is None else self.uncommitted.image[BROKERS].get(run.about)
+        return broker is not None and not lost.isdisjoint(broker.log_dirs)
 
     def _tell(self, kind: str, plan: Plan) -> None:
         """Log what a plan did. A line that cannot be made costs that line (KAFKA-14259)."""
@@ -433,12 +445,14 @@ class ActiveController:
             self.errors += 1
             self._lines.append(failure_line(kind, None, error))
 
-    def _failed_alone(self, task: Task, error: Exception, now: Now) -> None:
+    def _failed_alone(
+        self, task: Task, error: Exception, now: Now, again: Callable[[], Plan] | None = None
+    ) -> None:
         """Something that nobody asked for raised: it is repeated, and an alarm until it succeeds (D-35)."""
         line = failure_line(task.kind, None, error)
         self.errors += 1
         self._lines.append(line)
-        self.timers.failed(task, f"{line.fields['error']} at {line.fields['at']}", now.mono_ms)
+        self.timers.failed(task, f"{line.fields['error']} at {line.fields['at']}", now.mono_ms, again)
 
     def _refusal(self, request: Any, error: ErrorCode) -> Any:
         """The response to a request that was not done, or may not have been; None where there is none."""

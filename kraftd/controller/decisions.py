@@ -35,6 +35,8 @@ class RunningPlan(msgspec.Struct, eq=False):
     """None for what the controller does by itself."""
     task: Task | None = None
     """What that is; None for a request."""
+    again: Callable[[], Plan] | None = None
+    """What makes the plan once more, for a task that does not say how it is done."""
     version: int = 0
     client: Client = NO_CLIENT
     about: NodeId | None = None

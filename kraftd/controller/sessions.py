@@ -37,7 +37,7 @@ class Session(msgspec.Struct):
     metadata_offset: Offset = -1
     """The newest offset that it said it has read; -1 before it said any."""
     shutdown_offset: Offset = -1
-    """The last record that its controlled shutdown entailed; -1 while there is none to wait for."""
+    """The last record that its controlled shutdown entailed; -1 while that is not known."""
 
 
 class BrokerSessions:
@@ -101,7 +101,7 @@ class BrokerSessions:
         """Forget what was noted of records that the log refused: they would have been from its end on.
 
         Say the last slice of what broker 5's controlled shutdown entails was refused. What it has to wait for
-        is known once that is repeated.
+        is known once that is repeated, by a timer or for its next heartbeat.
         """
         for broker_id, session in self._sessions.items():
             if session.shutdown_offset >= log_end:
@@ -145,10 +145,20 @@ class BrokerSessions:
         self._sessions.pop(broker_id, None)
 
     def over(self, broker_id: NodeId, broker_epoch: int) -> None:
-        """End the session of a broker: it was fenced for its silence, or told that it may stop."""
+        """End the session of a broker: it was fenced for its silence, or told that it may stop.
+
+        What it waited for stays: if the log refuses the fencing, the broker is in controlled shutdown as
+        before, and its next heartbeat asks for that again.
+        """
         session = self.get(broker_id, broker_epoch)
         if session is not None:
-            self._sessions[broker_id] = replace(session, contact_ms=NO_CONTACT_MS, shutdown_offset=-1)
+            self._sessions[broker_id] = replace(session, contact_ms=NO_CONTACT_MS)
+
+    def unfenced(self, broker_id: NodeId, broker_epoch: int) -> None:
+        """Note that a broker is up, and stops no more: a shutdown that it begins later is another one."""
+        session = self.get(broker_id, broker_epoch)
+        if session is not None:
+            self._sessions[broker_id] = replace(session, shutdown_offset=-1)
 
     def shutting_down(self, broker_id: NodeId, broker_epoch: int, offset: Offset) -> None:
         """Note the last record of what the controlled shutdown of a broker entails (KAFKA-14292)."""

@@ -72,6 +72,7 @@ class _Failure(msgspec.Struct, frozen=True):
     """A task that failed, and when it is repeated."""
 
     count: int
+    """0 before its first try: what failed is what it is to finish."""
     repeat_at_ms: int
     text: str
     again: Callable[[], Plan] | None = None
@@ -105,7 +106,7 @@ class Timers:
     def alarms(self) -> Sequence[str]:
         """What failed and is repeated, for operators."""
         return [
-            f"{task.kind}: failed {_times(failure.count)}, is repeated: {failure.text}"
+            f"{task.kind}: {_so_far(failure.count)}: {failure.text}"
             + (f" (broker {task.about})" if task.about is not None else "")
             for task, failure in self._failures.items()
         ]
@@ -148,14 +149,13 @@ class Timers:
         count = 1 if before is None else before.count + 1
         if before is not None and again is None:
             again = before.again
-        wait_ms = min(RETRY_MS << min(count - 1, 6), RETRY_MS_MAX)
-        repeat_at_ms = NEVER_MS if task == LOOK else now_ms + wait_ms
-        self._failures[task] = _Failure(count, repeat_at_ms, text, again)
-        self._rearm()
+        self._note(task, count, text, now_ms, again)
 
     def cut_off(self, about: NodeId, text: str, now_ms: int) -> None:
         """Note that of a plan about a broker only a part was done."""
-        self.failed(Task(FINISH, about), text, now_ms)
+        task = Task(FINISH, about)
+        before = self._failures.get(task)
+        self._note(task, 0 if before is None else before.count, text, now_ms, None)
 
     def left_out(
         self, task: Task | None, about: NodeId | None, text: str, again: Callable[[], Plan], now_ms: int
@@ -194,14 +194,24 @@ class Timers:
         self._rearm()
         return found
 
+    def again_of(self, task: Task) -> Callable[[], Plan] | None:
+        """What makes the plan of what was left out; None for another task."""
+        failure = self._failures.get(task)
+        return None if failure is None else failure.again
+
     def plan_of(self, task: Task, context: Context) -> Plan:
         """How a task is done."""
-        failure = self._failures.get(task)
-        if failure is not None and failure.again is not None:
-            return failure.again()
-        return PLANS[task.kind](context, task)
+        again = self.again_of(task)
+        return PLANS[task.kind](context, task) if again is None else again()
 
     # -- inside
+
+    def _note(self, task: Task, count: int, text: str, now_ms: int, again: Callable[[], Plan] | None) -> None:
+        """Note a task that is to be repeated, or done, later."""
+        wait_ms = min(RETRY_MS << min(max(count - 1, 0), 6), RETRY_MS_MAX)
+        repeat_at_ms = NEVER_MS if task == LOOK else now_ms + wait_ms
+        self._failures[task] = _Failure(count, repeat_at_ms, text, again)
+        self._rearm()
 
     def _rearm(self) -> None:
         first_repeat_ms = min((each.repeat_at_ms for each in self._failures.values()), default=NEVER_MS)
@@ -329,8 +339,10 @@ def _is_begun(task: Task, plans: PlanRunner) -> bool:
     return any(run.task == task for run in plans)
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+def _so_far(count: int) -> str:
+    if count == 0:
+        return "is due"
+    return f"failed {'once' if count == 1 else f'{count} times'}, is repeated"
 
 
 def _intervals_ms(settings: ControllerSettings) -> Mapping[str, int]:

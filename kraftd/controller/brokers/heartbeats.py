@@ -4,7 +4,8 @@ What becomes of it is a table, `NEXT`: by what it is and what it wants. What a h
 plan, since it may move every partition of the broker; one that changes nothing, as nearly all, writes none.
 
 A broker in controlled shutdown first leaves all ISRs and leads nothing more. It may stop once every broker
-that is up has read the log beyond that: until then, some would still ask it (KAFKA-14292).
+that is up has read the log beyond that: until then, some would still ask it (KAFKA-14292). Where nobody knows
+how far that is, and nobody sees to it, its heartbeat does: it asks until it is told, and so it always is.
 
 The session is touched when the request arrives, before anything can delay it (`arrived`): a controller that
 is busy fences nobody for it.
@@ -133,6 +134,20 @@ def is_caught_up(context: Context, broker: RegisterBrokerRecord, request: Broker
     return session is not None and request.current_metadata_offset >= session.registered_offset
 
 
+def _stops_adrift(context: Context, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest) -> bool:
+    """Whether a broker in controlled shutdown waits for what nobody knows, or is about to find out.
+
+    The log refused to unregister broker 4, which was stopping: its session was gone with the decision, and is
+    another one now. Nothing else would look at broker 4 again: it is heard, and leads nothing.
+    """
+    if not request.want_shut_down or state_of(broker) is not BrokerState.CONTROLLED_SHUTDOWN:
+        return False
+    if broker.broker_id in context.leaving.brokers:
+        return False
+    session = context.sessions.get(broker.broker_id, broker.broker_epoch)
+    return session is not None and session.shutdown_offset < 0
+
+
 def lowest_active_offset(context: Context) -> Offset:
     """How far every broker that is up has read the log."""
     return min(
@@ -156,7 +171,7 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decided:
         return _stale(context, request, broker)
     state, becomes = state_of(broker), next_state(context, broker, request)
     stages = [*_lost_directories(context, broker, request)]
-    if becomes is not state:
+    if becomes is not state or _stops_adrift(context, broker, request):
         stages += _STAGES[becomes](broker)
     stages += _cordoned_directories(context, broker, request)
     response = BrokerHeartbeatResponse(
@@ -243,6 +258,8 @@ def _fenced_as_asked(broker: RegisterBrokerRecord) -> Sequence[Stage]:
 
 
 def _stopping(broker: RegisterBrokerRecord) -> Sequence[Stage]:
+    if broker.in_controlled_shutdown:
+        return (shutdown_stage(broker),)
     return (shutdown_stage(broker, change_of(broker, in_controlled_shutdown=True)),)
 
 
@@ -308,6 +325,8 @@ def _when_appended(
         return lambda sessions, _end_offset, _now_ms: sessions.over(broker_id, epoch)
     if becomes is BrokerState.CONTROLLED_SHUTDOWN:
         return lambda sessions, end_offset, _now_ms: sessions.shutting_down(broker_id, epoch, end_offset - 1)
+    if becomes is BrokerState.UNFENCED:
+        return lambda sessions, _end_offset, _now_ms: sessions.unfenced(broker_id, epoch)
     return None
 
 

@@ -7,6 +7,7 @@ _HEARTBEATS = ("tests/unit/controller/test_heartbeats.py",)
 _SILENT = ("tests/unit/controller/test_silent_brokers.py",)
 _ELECTIONS = ("tests/unit/controller/test_timed_elections.py",)
 _CUT_OFF = ("tests/unit/controller/test_cut_off_plans.py",)
+_REFUSED_STOPS = ("tests/unit/controller/test_refused_stops.py",)
 _LOST = ("tests/unit/controller/test_lost_directories.py",)
 _PLACEMENT = ("tests/unit/controller/test_placement.py",)
 _QUEUE = ("tests/unit/controller/test_event_queue.py",)
@@ -282,7 +283,103 @@ BROKERS = (
         ),
         where=_CUT_OFF,
     ),
+    mutant(
+        "stop-forgotten-with-its-session",
+        "KAFKA-14292",
+        "The log refuses to fence a broker that was told to stop, and what it waited for is gone.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.over",
+            "replace(session, contact_ms=NO_CONTACT_MS)",
+            "replace(session, contact_ms=NO_CONTACT_MS, shutdown_offset=-1)",
+        ),
+        where=_REFUSED_STOPS,
+    ),
+    mutant(
+        "stop-that-nobody-sees-to",
+        "KAFKA-14292",
+        "A broker in controlled shutdown whose session is another one is never told that it may stop.",
+        "tests",
+        (
+            "kraftd.controller.brokers.heartbeats:heartbeat",
+            " or _stops_adrift(context, broker, request):",
+            ":",
+        ),
+        where=_REFUSED_STOPS,
+    ),
+    mutant(
+        "stop-begun-twice",
+        "slices",
+        "Every heartbeat during a controlled shutdown waits for its end, and begins it once more.",
+        "tests",
+        (
+            "kraftd.controller.brokers.heartbeats:_stops_adrift",
+            "if broker.broker_id in context.leaving.brokers:",
+            "if broker.broker_id < 0:",
+        ),
+        where=_REFUSED_STOPS,
+    ),
+    mutant(
+        "stop-of-another-time",
+        "KAFKA-14292",
+        "A broker that came back stops by what its former shutdown waited for.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.unfenced",
+            "self._sessions[broker_id] = replace(session, shutdown_offset=-1)",
+            "pass",
+        ),
+        where=_REFUSED_STOPS,
+    ),
     # --- plans ---
+    mutant(
+        "finished-before-it-is-told-again",
+        "slices",
+        "A loss is cut off, and a timer elects the broker in the directory that it has lost.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._is_losing_directories",
+            "return broker is not None and not lost.isdisjoint(broker.log_dirs)",
+            "return broker is None",
+        ),
+        where=_LOST,
+    ),
+    mutant(
+        "unfenced-after-a-loss-and-forgotten",
+        "slices",
+        "What a heartbeat began behind the loss of a directory is cut off, and not finished.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._is_losing_directories",
+            "return broker is not None and not lost.isdisjoint(broker.log_dirs)",
+            "return broker is not None and bool(lost)",
+        ),
+        where=_LOST,
+    ),
+    mutant(
+        "left-out-and-not-known-any-more",
+        "D-35",
+        "The log refuses the end of a repetition, and nobody knows what was to be repeated.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController.finished_slice",
+            "self.timers.failed(run.task, text, self._polled_ms, run.again)",
+            "self.timers.failed(run.task, text, self._polled_ms)",
+        ),
+        where=("tests/unit/controller/test_left_out.py",),
+    ),
+    mutant(
+        "failed-before-its-first-try",
+        "D-35",
+        "The alarm says that finishing failed, when only what is to be finished did.",
+        "tests",
+        (
+            "kraftd.controller.timers:Timers.cut_off",
+            "0 if before is None else before.count",
+            "1 if before is None else before.count + 1",
+        ),
+        where=_CUT_OFF,
+    ),
     mutant(
         "cut-off-and-forgotten",
         "slices",

@@ -59,7 +59,7 @@ FOLD_OF_TOPICS = (
         "removed-topic-stays-with-brokers",
         "A large topic that is removed stays in the lists of its brokers.",
         "test_packed.py::test_a_large_topic_is_removed_without_a_look_at_its_partitions",
-        ("parts.topics.broker_index:BrokerIndexBuilder.remove_topic", "self._gone.add(number)", "pass"),
+        ("parts.topics.broker_index:BrokerIndexBuilder.remove_topic", "self._gone[number] = rows", "pass"),
     ),
     of_fold(
         "removed-topic-waits",
@@ -76,9 +76,49 @@ FOLD_OF_TOPICS = (
         "A topic of 100,000 partitions is removed one by one in one turn: the leader stands for half a second.",
         "test_packed.py::test_a_large_topic_is_removed_without_a_look_at_its_partitions",
         (
+            "parts.topics.broker_index:BrokerIndexBuilder._drop",
+            "if self._gone_count <= max(",
+            "if self._gone_count <= (1 << 40) + max(",
+        ),
+    ),
+    of_fold(
+        "removals-are-looked-at-one-by-one",
+        "Small topics that are removed together are moved away one by one, however many partitions they have.",
+        "test_packed.py::test_small_topics_that_are_removed_together_are_not_looked_at_either",
+        (
             "parts.topics.broker_index:BrokerIndexBuilder.remove_topic",
-            "if self._moved_away + count > max(",
-            "if self._moved_away + count > (1 << 40) + max(",
+            "self._gone_count += count",
+            "self._gone_count = count",
+        ),
+    ),
+    of_fold(
+        "removals-look-at-all-between",
+        "Of two topics that are removed one is old and one new: all partitions of the cluster are looked at.",
+        "test_packed.py::test_what_lies_between_the_numbers_that_go_is_not_looked_at",
+        (
+            "parts.topics.packed_int_set:PackedIntSet.without",
+            "index = max(bisect_right(firsts, prefix << low_bits, index) - 1, index)",
+            "pass",
+        ),
+    ),
+    of_fold(
+        "removal-ends-with-a-block",
+        "Of a removed topic whose partitions begin behind others in a block those in the next block stay.",
+        "test_packed.py::test_a_set_of_numbers_loses_all_that_begin_alike",
+        (
+            "parts.topics.packed_int_set:PackedIntSet.without",
+            "at = end - (in_order[end - 1] == last)",
+            "at = end",
+        ),
+    ),
+    of_fold(
+        "merged-for-each-topic",
+        "Moves that wait are merged anew for each topic whose eligible replicas are cleared.",
+        "test_packed.py::test_what_waits_is_merged_once_however_many_topics_lose_their_eligible_replicas",
+        (
+            "parts.topics.broker_index:BrokerIndexBuilder.partitions_in",
+            "self._brokers = self._brokers.set(_STATES, partitions)",
+            "pass",
         ),
     ),
     of_fold(
@@ -87,8 +127,8 @@ FOLD_OF_TOPICS = (
         "test_packed.py::test_who_begins_to_settle_a_removal_and_stops_leaves_nothing_either",
         (
             "parts.topics.broker_index:BrokerIndexBuilder._drop",
-            "gone = self._gone",
-            "gone, self._gone = self._gone, set()",
+            "in_order = sorted(gone)",
+            "gone, self._gone = {**self._gone}, {}; in_order = sorted(gone)",
         ),
     ),
     of_fold(

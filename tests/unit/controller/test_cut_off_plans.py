@@ -179,10 +179,28 @@ def test_what_the_log_goes_on_to_refuse_is_an_alarm_and_repeated_later_each_time
             assert "the log refused it: THROTTLING_QUOTA_EXCEEDED" in alarm
             assert "(broker 4)" in alarm
         world.refuse()
-    assert [(then - now) // 1_000 for now, then in pairwise(times)] == [2, 4, 8, 16]
+    assert [(then - now) // 1_000 for now, then in pairwise(times)] == [1, 2, 4, 8, 16]
     world.wait(40_000, 4, 5)
     assert led_by(world, 5) == PARTITIONS
     assert world.controller.alarms == []
+
+
+def test_what_is_to_be_finished_is_an_alarm_that_says_what_was_cut_off(world):
+    """It was not tried yet, so it did not fail; that counts from its first try on."""
+    world.topic(9, *[(4, 5)] * PARTITIONS)
+    heartbeat(world, 4, want_shut_down=True)
+    world.commit()
+    world.slice()
+    world.refuse()
+    (alarm,) = world.controller.alarms
+    cut_off = "BrokerHeartbeatRequest: the log refused it: THROTTLING_QUOTA_EXCEEDED"
+    assert alarm == f"FinishCutOffPlans: is due: {cut_off} (broker 4)"
+    while not world.waiting:
+        world.now_ms += 100
+        world.poll()
+    world.refuse(ErrorCode.NOT_CONTROLLER)
+    (alarm,) = world.controller.alarms
+    assert alarm.startswith("FinishCutOffPlans: failed once, is repeated: the log refused it: NOT_CONTROLLER")
 
 
 def test_what_takes_long_to_finish_is_not_begun_a_second_time(world):

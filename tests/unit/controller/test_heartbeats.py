@@ -155,6 +155,17 @@ def test_a_new_active_controller_lets_a_broker_stop_that_began_under_the_last_on
     assert world.beat(5, stop=True).should_shut_down
 
 
+def test_a_new_active_controller_finds_out_by_itself_what_a_broker_that_stops_waits_for(world):
+    """All others have read that far by its first heartbeat there, which begins nothing."""
+    world.up(5, 6)
+    world.topic(1, (5, 6))
+    world.beat(5, stop=True)
+    world.controller.leader_changed(world.epoch, -1, is_self=False)
+    world.lead(world.epoch + 1)
+    world.beat(6)
+    assert world.beat(5, stop=True).should_shut_down
+
+
 # -- directories
 
 

@@ -10,6 +10,7 @@ from kraftd.controller.activation import registration_of
 from kraftd.controller.brokers import staged_plan
 from kraftd.controller.brokers.heartbeats import change_of
 from kraftd.controller.partitions import directory_assignment, in_sync
+from kraftd.controller.partitions.broker_changes import PartitionChanges
 from kraftd.controller.partitions.partition_rules import PartitionRules
 from kraftd.controller.token_secret import TokenSecret, TokenSettings
 from kraftd.errors import ErrorCode
@@ -383,3 +384,36 @@ def test_a_slice_of_a_request_that_raises_is_answered_and_costs_nothing_else(nth
     assert not world.broker(5).fenced
     assert world.beat(5, want_fence=True).is_fenced
     assert {leader for leader, *_ in state(world, topic)} == {6}
+
+
+@pytest.mark.covers("D-35")
+def test_a_repetition_whose_last_slice_the_log_refuses_is_repeated(monkeypatch):
+    """Which partition it was is known still, though the task was done when that slice was decided."""
+    world, topic = two_brokers()
+    next_changes = PartitionChanges.next
+
+    def all_at_once(self, context, limit):
+        records, is_done = [], False
+        while not is_done:
+            more, is_done = next_changes(self, context, limit)
+            records += more
+        return records, True
+
+    fault = Fault(monkeypatch, "decided")
+    fault.on = True
+    world.beat(5, want_fence=True)
+    fault.on = False
+    monkeypatch.setattr(PartitionChanges, "next", all_at_once)
+    refused, end_ms = [], world.now_ms + 5_000
+    while len(refused) < 2:
+        assert world.now_ms < end_ms
+        world.now_ms += 100
+        world.poll()
+        refused += [write for write, _ in world.waiting if write.kind == timers.RETRY and write.is_last]
+        world.refuse()
+    assert world.partition(topic, BROKEN).leader == 5
+    (alarm,) = [alarm for alarm in world.controller.alarms if timers.RETRY in alarm]
+    assert "is repeated: the log refused it" in alarm
+    world.wait(5_000, 6)
+    assert world.partition(topic, BROKEN).leader == 6
+    assert world.controller.alarms == []

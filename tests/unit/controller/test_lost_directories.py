@@ -4,6 +4,7 @@ import pytest
 
 from kraftd.controller import timers
 from kraftd.controller.brokers import staged_plan
+from kraftd.controller.partitions.broker_changes import PartitionChanges
 from kraftd.errors import ErrorCode
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.protocol.messages import (
@@ -175,3 +176,70 @@ def test_a_new_replica_is_in_the_directory_that_is_left(world):
     new = world.partition(world.answers[created].topics[0].topic_id)
     assert (new.leader, new.directories) == (4, (KEPT, directory(6)))
     assert world.partition(topic).directories == (directory(6), KEPT)
+
+
+@pytest.fixture(params=["NOT_CONTROLLER", "THROTTLING_QUOTA_EXCEEDED", "it raises"])
+def cut_off(request, monkeypatch):
+    """Ends what has begun with its next slice."""
+
+    def cut(world):
+        if request.param == "it raises":
+            with monkeypatch.context() as patch:
+                patch.setattr(PartitionChanges, "next", lambda *_: 1 // 0)
+                world.slice()
+        else:
+            world.slice()
+            world.refuse(ErrorCode[request.param])
+        assert not list(world.controller.running_plans)
+
+    return cut
+
+
+def leaderless(world):
+    return len(world.image[TOPICS].partitions_without_leader())
+
+
+@pytest.mark.covers("D-35")
+def test_a_loss_that_is_cut_off_waits_for_the_next_heartbeat_which_tells_of_it_again(world, cut_off):
+    """The directory is listed still: who looked for leaders would find broker 4 there, in vain."""
+    loses_one(world)
+    cut_off(world)
+    taken = leaderless(world)
+    assert 0 < taken < PARTITIONS
+    assert world.controller.alarms == []
+    world.wait(3_000, 6, step_ms=100)
+    assert leaderless(world) == taken
+    world.beat(4, offline_log_dirs=(LOST,))
+    assert world.broker(4).log_dirs == (KEPT,)
+    assert leaderless(world) == len(world.records(PartitionChangeRecord)) == PARTITIONS
+    assert world.controller.alarms == []
+
+
+@pytest.mark.parametrize(("log_dirs", "left"), [((KEPT,), PARTITIONS), ((LOST, KEPT), 0)])
+def test_a_loss_that_is_cut_off_may_end_with_a_new_start(world, cut_off, log_dirs, left):
+    """Its directories are those of that start, and what was in them it leads again."""
+    loses_one(world)
+    cut_off(world)
+    world.now_ms += SESSION_MS
+    heartbeat(world, 6)
+    world.register(4, start=2, log_dirs=log_dirs)
+    world.beat(4)
+    assert not world.broker(4).fenced
+    assert leaderless(world) == left
+
+
+@pytest.mark.covers("D-35")
+def test_what_comes_after_a_loss_is_finished_if_it_is_cut_off(world, cut_off):
+    """Broker 4 is unfenced by the heartbeat that told of the loss; the directory is not listed by then."""
+    topic = world.topic(7, *[(4,)] * PARTITIONS, directories={4: KEPT})
+    world.beat(4, want_fence=True)
+    heartbeat(world, 4, offline_log_dirs=(LOST,))
+    world.commit()
+    while world.broker(4).fenced:
+        world.slice()
+        world.commit()
+    cut_off(world)
+    assert world.broker(4).log_dirs == (KEPT,)
+    assert any(world.partition(topic, number).leader < 0 for number in range(PARTITIONS))
+    world.wait(2_000, 4, 6)
+    assert all(world.partition(topic, number).leader == 4 for number in range(PARTITIONS))

@@ -5,8 +5,8 @@ and its id. For each broker, and each combination of roles that it can have for 
 `PackedIntSet`; a pair of broker and partition is in exactly one of them. The states of partitions (without
 leader, being reassigned, not led by the preferred replica, with an ELR) are kept like the roles of one more
 broker, which does not exist. A few moves are kept beside the sets, and merged into them once there are some
-hundreds. `BrokerIndexBuilder` writes many moves into one new index. A large topic that is removed goes by its
-number from all sets at once, without a look at its partitions.
+hundreds. `BrokerIndexBuilder` writes many moves into one new index. Removed topics with many partitions, one
+large one or many small ones, go by their numbers from all sets at once, without a look at the partitions.
 
 The numbers of topics depend on the order in which they were created, so the indexes of two equal images may
 differ, and so may the order in which partitions are listed. Nothing of it is hashed or written.
@@ -14,7 +14,8 @@ differ, and so may the order in which partitions are listed. Nothing of it is ha
 
 from array import array
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache, partial
 from itertools import chain
 from struct import Struct
@@ -112,10 +113,10 @@ class _BrokerPartitions(msgspec.Struct, frozen=True):
             sets[each] = sets[each].changed(added, removed)
         return _BrokerPartitions(tuple(sets))
 
-    def without(self, topics: Collection[int]) -> "_BrokerPartitions":
-        """This without the partitions of topics with some numbers."""
+    def without(self, topics: AbstractSet[int], in_order: Sequence[int]) -> "_BrokerPartitions":
+        """This without the partitions of topics with some numbers, which are given in order, too."""
         moves = [move for move in _MOVE.iter_unpack(self.waiting) if move[0] >> ID_BITS not in topics]
-        sets = tuple([each.without(topics, ID_BITS) if each else each for each in self.sets])
+        sets = tuple([each.without(topics, in_order, ID_BITS) if each else each for each in self.sets])
         return _BrokerPartitions(sets, b"".join([_MOVE.pack(*move) for move in moves]))
 
     def counts(self) -> list[int]:
@@ -241,7 +242,7 @@ class BrokerIndexBuilder:
         "_brokers",
         "_few",
         "_gone",
-        "_moved_away",
+        "_gone_count",
         "_next",
         "_removed",
         "_to_merge",
@@ -264,10 +265,10 @@ class BrokerIndexBuilder:
     _removed: _Moves
     _to_merge: list[int]
     """The brokers and roles whose turn to be merged has not come yet."""
-    _gone: set[int]
-    """The numbers of removed topics whose partitions are still in the sets and among the moves."""
-    _moved_away: int
-    """How many partitions of removed topics were moved away one by one."""
+    _gone: dict[int, Iterator[tuple[int, Assignment]]]
+    """By number, removed topics whose partitions, these, are still in the sets and among the moves."""
+    _gone_count: int
+    """How many partitions all topics had that were removed so far."""
     leaders: "_Puts"
     """Where the key of a new partition goes that a broker leads, in sync."""
     followers: "_Puts"
@@ -282,8 +283,8 @@ class BrokerIndexBuilder:
         self._added = defaultdict(_numbers)
         self._removed = defaultdict(_numbers)
         self._to_merge = []
-        self._gone = set()
-        self._moved_away = 0
+        self._gone = {}
+        self._gone_count = 0
         self.leaders = _Puts(self._added, REPLICA | IN_SYNC | LEADER)
         self.followers = _Puts(self._added, REPLICA | IN_SYNC)
         self.out_of_sync = _Puts(self._added, REPLICA)
@@ -298,12 +299,8 @@ class BrokerIndexBuilder:
     def remove_topic(self, number: int, rows: Iterator[tuple[int, Assignment]], count: int) -> None:
         """Remove a topic with so many partitions; their ids and brokers are read only if they are few."""
         self._topics = self._topics.delete(number)
-        if self._moved_away + count > max(_MOVED_AWAY_MAX, _MOVED_AWAY_EACH * len(self._brokers)):
-            self._gone.add(number)
-            return
-        self._moved_away += count
-        for partition_id, assignment in rows:
-            self.move(number << ID_BITS | partition_id & ID_MASK, assignment, NO_ASSIGNMENT)
+        self._gone[number] = rows
+        self._gone_count += count
 
     @property
     def next_number(self) -> int:
@@ -357,13 +354,18 @@ class BrokerIndexBuilder:
     def partitions_in(self, state: int, number: int | None = None) -> list[tuple[Uuid, int]]:
         """The partitions (topic id, partition id) in a state after all moves, of one topic or of all."""
         deque(self._drop(), maxlen=0)
-        self._spill()
         chosen = [roles for roles in _ROLES if roles & state]
-        for roles in chosen:
-            self._merge(_move_key(_STATES, roles))
-        sets = self._brokers.get(_STATES, _NO_PARTITIONS).compacted().sets
+        if self._waiting or self._added or self._removed:
+            self._spill()
+            for roles in chosen:
+                self._merge(_move_key(_STATES, roles))
+        partitions = self._brokers.get(_STATES, _NO_PARTITIONS)
+        if partitions.waiting:  # kept merged, since one fold may ask for each of 5,000 topics
+            partitions = partitions.compacted()
+            self._brokers = self._brokers.set(_STATES, partitions)
+        sets = [partitions.sets[roles] for roles in chosen if partitions.sets[roles]]
         low, high = (0, _KEYS_END) if number is None else (number << ID_BITS, number + 1 << ID_BITS)
-        keys = sorted(chain.from_iterable(sets[roles].within(low, high) for roles in chosen))
+        keys = sorted(chain.from_iterable([each.within(low, high) for each in sets]))
         return [(self._topics[key >> ID_BITS], _partition_id(key)) for key in keys]
 
     def make_room(self) -> None:
@@ -403,21 +405,28 @@ class BrokerIndexBuilder:
 
     def _drop(self) -> Iterator[None]:
         """Drop what removed topics had, in steps. Who stops in between begins anew."""
-        gone = self._gone
+        gone = self._gone.keys()
         if not gone:
+            return
+        if self._gone_count <= max(_MOVED_AWAY_MAX, _MOVED_AWAY_EACH * len(self._brokers)):
+            for number, rows in self._gone.items():
+                for partition_id, assignment in rows:
+                    self.move(number << ID_BITS | partition_id & ID_MASK, assignment, NO_ASSIGNMENT)
+            self._gone = {}
             return
         self._spill()
         for keys in chain(self._added.values(), self._removed.values()):
             keys[:] = array("Q", [key for key in keys if key >> ID_BITS not in gone])  # stays, as in `_merge`
+        in_order = sorted(gone)
         for at, (broker, partitions) in enumerate(self._brokers.items(), 1):
-            left = partitions.without(gone)
+            left = partitions.without(gone, in_order)
             if any(left.sets) or left.waiting:
                 self._brokers = self._brokers.set(broker, left)
             else:
                 self._brokers = self._brokers.delete(broker)
             if at % _DROP_STEP == 0:
                 yield
-        self._gone = set()
+        self._gone = {}
 
     def _spill(self) -> None:
         """Put the few moves to the many."""

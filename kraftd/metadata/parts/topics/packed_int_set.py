@@ -7,7 +7,8 @@ its blocks: whoever has few numbers to change at a time collects them first (`br
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -15,6 +16,8 @@ import msgspec
 _BLOCK: Final = 256
 _FEW: Final = _BLOCK // 4
 """A block with fewer joins the one before it."""
+_CUT_MAX: Final = 8
+"""So many prefixes are cut out of a block one by one; with more, its numbers are gone through."""
 _TYPE: Final = "Q"
 _BYTES: Final = 8
 
@@ -63,24 +66,36 @@ class PackedIntSet(msgspec.Struct, frozen=True):
                 del block[at]
         return self._with(blocks)
 
-    def without(self, prefixes: Collection[int], low_bits: int) -> "PackedIntSet":
+    def without(self, prefixes: AbstractSet[int], in_order: Sequence[int], low_bits: int) -> "PackedIntSet":
         """The set without the numbers that begin with one of some prefixes, above so many low bits.
 
-        Only blocks between the least and the greatest of these are looked at, and of those that are all of
-        one prefix not the numbers.
+        Only blocks are looked at that may hold such numbers, however far apart these are.
+
+        Args:
+            prefixes: With which they begin.
+            in_order: The same, sorted: whoever asks several sets sorts them once.
+            low_bits: What of a number is not its prefix.
         """
-        begin = max(bisect_right(self._firsts, min(prefixes) << low_bits) - 1, 0)
-        end = bisect_left(self._firsts, max(prefixes) + 1 << low_bits)
+        firsts, at, index = self._firsts, 0, 0
         left: dict[int, array[int]] = {}
-        for index in range(begin, end):
+        while at < len(in_order) and index < len(firsts):
+            prefix = in_order[at]
+            if firsts[index] >> low_bits < prefix:
+                index = max(bisect_right(firsts, prefix << low_bits, index) - 1, index)
             block = memoryview(self._blocks[index]).cast(_TYPE)
-            if block[0] >> low_bits == block[-1] >> low_bits:
-                if block[0] >> low_bits in prefixes:
-                    left[index] = array(_TYPE)
+            first, last = firsts[index] >> low_bits, block[-1] >> low_bits
+            if first == last == prefix:
+                left[index] = array(_TYPE)
+                index += 1
                 continue
-            kept = array(_TYPE, [number for number in block if number >> low_bits not in prefixes])
-            if len(kept) < len(block):
-                left[index] = kept
+            at = bisect_left(in_order, first, at)
+            end = bisect_right(in_order, last, at)
+            if at < end:
+                kept = _without(block, prefixes, in_order[at:end], low_bits)
+                if len(kept) < len(block):
+                    left[index] = kept
+                at = end - (in_order[end - 1] == last)  # whose numbers may go on in the next block
+            index += 1
         return self._with(left) if left else self
 
     def _last(self) -> int:
@@ -113,3 +128,16 @@ class PackedIntSet(msgspec.Struct, frozen=True):
             blocks[start : index + 1] = [part.tobytes() for part in parts]
             firsts[start : index + 1] = [part[0] for part in parts]
         return PackedIntSet(tuple(blocks), tuple(firsts))
+
+
+def _without(
+    block: "memoryview[int]", prefixes: AbstractSet[int], in_order: Sequence[int], low_bits: int
+) -> "array[int]":
+    """A block without the numbers with some prefixes, which are in order between its first and its last."""
+    if len(in_order) > _CUT_MAX:
+        return array(_TYPE, [number for number in block if number >> low_bits not in prefixes])
+    kept = array(_TYPE, block.tobytes())
+    for prefix in in_order:
+        low = bisect_left(kept, prefix << low_bits)
+        del kept[low : bisect_left(kept, prefix + 1 << low_bits, low)]
+    return kept
