@@ -104,15 +104,12 @@ class RegistrationManager:
                     response = await _exchange(address, active.port, request_of(self._me))
             except TimeoutError:
                 why = f"{active} did not answer within {REQUEST_S:.0f} s"
-            except (OSError, OverflowError, EOFError, KraftdError) as error:
+            except (OSError, ValueError, OverflowError, EOFError, KraftdError) as error:
                 why = f"{active}: {str(error) or type(error).__name__}"
             else:
-                is_registered = response.error_code == ErrorCode.NONE
-                return (
-                    None
-                    if is_registered
-                    else f"{active} says {response.error_code}: {response.error_message}"
-                )
+                if response.error_code == ErrorCode.NONE:
+                    return None
+                return f"{active} says {response.error_code}: {response.error_message}"
         return why
 
 
