@@ -1,4 +1,4 @@
-"""Finds the addresses of a peer's host, and connects to the first that answers.
+"""Finds the addresses of hosts, and connects to the first that answers.
 
 A lookup has a time of its own: the system gives a name server that is gone five seconds before it asks the
 next one, more than a connect may take. While it takes long or fails, the addresses that were found last are
@@ -14,13 +14,21 @@ from typing import Final
 from kraftd.net.connection import FrameConnection
 
 LOOKUP_MS: Final = 15_000
-"""How long a lookup may take: two name servers that are gone, and a third."""
+"""How long an attempt to connect waits for the first addresses of a host: two name servers that are gone, and
+a third."""
 
-TRUSTED_LOOKUP_MS: Final = 1_000
-"""The same while the addresses that were found last have not failed."""
+PROMPT_MS: Final = 100
+"""How long anybody waits for newer addresses of a host: a name server that is near needs less."""
 
 ADDRESSES_MAX: Final = 8
 """Addresses of one host that are tried."""
+
+HOSTS_MAX: Final = 64
+"""Hosts whose addresses are remembered; the one that was found longest ago goes first."""
+
+
+_Found = Sequence[str] | OSError | ValueError
+"""What a lookup comes to."""
 
 
 async def look_up(host: str) -> Sequence[str]:
@@ -34,35 +42,68 @@ async def look_up(host: str) -> Sequence[str]:
     return tuple(dict.fromkeys(_text(sockaddr) for *_, sockaddr in found))[:ADDRESSES_MAX]
 
 
-class HostAddresses:
-    """What the host of one peer leads to. Remembers what was found last."""
+class AddressBook:
+    """Where hosts are: one for all of a process that connects to a host by its name.
 
-    def __init__(self) -> None:
-        self.have_failed = False
-        """Whether the addresses that were tried last did not answer."""
-        self._known: tuple[str, Sequence[str]] = ("", ())
-        """A host, and its addresses."""
+    The rule: who asks begins a lookup of the host unless one is under way, nobody ends it, and what it finds
+    is known from then on, also if nobody waits any more. Who asks waits for it only as long as nothing is
+    known, or for a moment.
 
-    async def of(self, host: str, within_ms: int | None = None) -> Sequence[str]:
-        """The addresses of a host: looked up anew, or those of before if that fails or takes too long.
+    So whoever connects again and again finds a host: what it tries is older by one lookup and one attempt at
+    most, and no lookup stands behind another one of its host. (The system does two at a time, in order, and
+    none can be called off; it ends each by itself.) Nobody decides whether the addresses that are known are
+    good: they are tried, and the next lookup is under way meanwhile.
+    """
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+        self._known: dict[str, Sequence[str]] = {}
+        self._lookups: dict[str, asyncio.Task[_Found]] = {}
+        """Those that are under way."""
+
+    async def of(self, host: str, within_ms: int) -> Sequence[str]:
+        """The addresses of a host: those that a new lookup finds at once, or those of before.
+
+        Args:
+            host: A name or an address.
+            within_ms: How long to wait if none are known.
 
         Raises:
-            OSError: There are none; a TimeoutError if the lookup took too long.
+            OSError: There are none; a TimeoutError if the lookup goes on.
             ValueError: It is no host.
         """
         if _is_address(host):
             return (host,)
-        known = self._known[1] if self._known[0] == host else ()
-        if within_ms is None:
-            within_ms = TRUSTED_LOOKUP_MS if known and not self.have_failed else LOOKUP_MS
+        lookup = self._lookups.get(host)
+        if lookup is None:
+            lookup = self._tasks.create_task(self._look_up(host), name=f"lookup of {host}")
+            self._lookups[host] = lookup
+        wait_ms = PROMPT_MS if host in self._known else within_ms
+        await asyncio.wait((lookup,), timeout=wait_ms / 1_000)
+        found = lookup.result() if lookup.done() else TimeoutError()
+        if isinstance(found, Exception):
+            if host in self._known:
+                return self._known[host]
+            raise found
+        return found
+
+    def stop(self) -> None:
+        """Wait for no lookup any more."""
+        for lookup in self._lookups.values():
+            lookup.cancel()
+
+    async def _look_up(self, host: str) -> _Found:
+        """What a lookup finds, which is noted, or why it fails: its task must not."""
         try:
-            async with asyncio.timeout(within_ms / 1_000):
-                found = await look_up(host)
-        except OSError:
-            if not known:
-                raise
-            return known
-        self._known = host, found
+            found = await look_up(host)
+        except (OSError, ValueError) as error:
+            return error
+        finally:
+            del self._lookups[host]
+        self._known.pop(host, None)
+        self._known[host] = found
+        if len(self._known) > HOSTS_MAX:
+            del self._known[next(iter(self._known))]
         return found
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from kraftd.errors import ErrorCode, UnencodableError
-from kraftd.net.addresses import HostAddresses, connect
+from kraftd.net.addresses import AddressBook, connect
 from kraftd.net.connection import CallbackError, FrameConnection, Outbox
 from kraftd.net.handshake import Identity, Refusal, common_versions, refusal_of_response
 from kraftd.net.rate_limited_logger import RateLimitedLogger
@@ -75,6 +75,7 @@ class ConnectionContext(Protocol):
     identity: Identity
     handler: PeerHandler
     outbox: Outbox
+    addresses: AddressBook
     numbers: Iterator[int]
     limited_logger: RateLimitedLogger
     logger: Any
@@ -86,7 +87,6 @@ class ConnectionOwner(Protocol):
 
     peer: NodeId
     endpoint: Endpoint
-    addresses: HostAddresses
 
     @property
     def context(self) -> ConnectionContext:
@@ -309,7 +309,7 @@ class Challenge(OutboundConnection):
         """Connect and wait for the end. A failure is not logged: `PeerConnection` logs it."""
         endpoint = self.owner.endpoint
         with suppress(OSError, ValueError, OverflowError):
-            found = await self.owner.addresses.of(endpoint.host, CHALLENGE_MS)
+            found = await self.owner.context.addresses.of(endpoint.host, CHALLENGE_MS)
             await connect(self, found, endpoint.port, CHALLENGE_MS)
             await self.over.wait()
 

@@ -7,8 +7,9 @@ left alone, and another connection brings the nonce.
 
 Entered through `PeerConnections.send`; responses and failures go to the handler, under the correlation id
 that the raft node gave. Responses may come in any order, so a fetch that waits at the leader delays
-nothing. A `PeerConnection` connects by itself, resolves the host anew each time (`addresses`), shakes hands,
-and after a failure waits 40 to 600 ms; requests made meanwhile wait for the next attempt and fail with it.
+nothing. A `PeerConnection` connects by itself, asks anew each time where the host is (`addresses`), shakes
+hands, and after a failure waits 40 to 600 ms; requests made meanwhile wait for the next attempt and fail with
+it.
 
 The same outage is logged once, not at every attempt. A failed connect never counts as a closed connection
 (D-08): `connection_lost` is only for connections that the handler was told of.
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kraftd.net import addresses
-from kraftd.net.addresses import HostAddresses, connect
+from kraftd.net.addresses import AddressBook, connect
 from kraftd.net.connection import Outbox
 from kraftd.net.handshake import Identity
 from kraftd.net.outbound import CONNECT_MS, Challenge, OutboundConnection, PeerHandler
@@ -61,6 +62,7 @@ class PeerConnections:
         self.jitter = jitter
         self.nonce = nonce
         self.tasks = tasks
+        self.addresses = AddressBook(tasks)
         self._connections: dict[NodeId, PeerConnection] = {}
 
     def learn(self, peer: NodeId, endpoint: Endpoint) -> None:
@@ -106,6 +108,7 @@ class PeerConnections:
         """Write what is collected, close every connection and open no more."""
         for connection in self._connections.values():
             connection.stop()
+        self.addresses.stop()
 
 
 class PeerConnection:
@@ -115,7 +118,6 @@ class PeerConnection:
         self.context = context
         self.peer = peer
         self.endpoint = endpoint
-        self.addresses = HostAddresses()
         self.trouble = ""
         self.task: asyncio.Task[None] | None = None
         self._connection: OutboundConnection | None = None
@@ -144,6 +146,8 @@ class PeerConnection:
                 self._connection = None
                 if not connection.was_ready:
                     self._log_trouble(connection.end_reason)
+            elif self._retry.is_set():  # ended for another attempt: no failure
+                continue
             self._fail_waiting(self.trouble or connection.end_reason)
             await self._wait_backoff()
 
@@ -151,7 +155,7 @@ class PeerConnection:
         endpoint, step = self.endpoint, f"no address was found within {addresses.LOOKUP_MS} ms"
         try:
             async with asyncio.timeout(None) as self._limit:
-                found = await self.addresses.of(endpoint.host)
+                found = await self.context.addresses.of(endpoint.host, addresses.LOOKUP_MS)
                 step = f"did not answer within {CONNECT_MS} ms"
                 await connect(connection, found, endpoint.port, CONNECT_MS)
         except TimeoutError:
@@ -161,11 +165,9 @@ class PeerConnection:
             # The last two: a host or port that is none. A peer may have told us so; that is not fatal.
             self._log_trouble(f"cannot connect to {endpoint}: {_cause(error)}")
         else:
-            self.addresses.have_failed = False
             return True
         finally:
             self._limit = None
-        self.addresses.have_failed = True
         return False
 
     def ready(self, connection: "OutboundConnection") -> None:

@@ -355,7 +355,8 @@ class ControllerServer(RaftListener, NoticeLogger):
     def registration_manager(self, jitter: Callable[[float, float], float]) -> RegistrationManager:
         """What registers this controller with the active one."""
         me = _registration_of(self._config, self._directory, self.advertised)
-        return RegistrationManager(me, self.controller, self.raft_node, self._limited_logger, jitter=jitter)
+        book, logger = self.peer_connections.addresses, self._limited_logger
+        return RegistrationManager(me, self.controller, self.raft_node, book, logger, jitter=jitter)
 
     def stop_workers(self) -> None:
         """Wait for the jobs that were submitted, and end the threads. The driver must have stopped before."""

@@ -4,7 +4,8 @@ The active controller registers itself (`controller.activation`, `controller.tim
 to, on Kafka's wire, until its own image holds what it is and where it listens. Nobody waits for it: until
 then DescribeCluster and changes of features know less.
 
-A failure is tried again after half a second, then later and later, up to 30 s.
+A failure is tried again after half a second, then later and later, up to 30 s. The lookup of a host has a
+time of its own (`net.addresses`), and so has the request at each of its addresses.
 
 Follows: Kafka's ControllerRegistrationManager.
 """
@@ -19,6 +20,8 @@ from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode, KraftdError
 from kraftd.metadata.feature_levels import REGISTER_CONTROLLER_SINCE
 from kraftd.metadata.parts.controllers import CONTROLLERS, ControllerRegistration
+from kraftd.net import addresses
+from kraftd.net.addresses import AddressBook
 from kraftd.net.rate_limited_logger import RateLimitedLogger
 from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.limits import SHORT_REQUEST_BYTES_MAX
@@ -32,6 +35,7 @@ from kraftd.raft import RaftNode
 from kraftd.types import NO_NODE, Endpoint
 
 REQUEST_S: Final = 5.0
+"""How long the active controller may take to answer, at one address."""
 WAIT_S: Final = 0.25
 WAIT_S_MAX: Final = 30.0
 
@@ -47,6 +51,7 @@ class RegistrationManager:
         me: ControllerRegistration,
         controller: QuorumController,
         raft_node: RaftNode,
+        address_book: AddressBook,
         limited_logger: RateLimitedLogger,
         *,
         jitter: Callable[[float, float], float],
@@ -54,6 +59,7 @@ class RegistrationManager:
         self._me = me
         self._controller = controller
         self._raft_node = raft_node
+        self._address_book = address_book
         self._limited_logger = limited_logger
         self._jitter = jitter
 
@@ -83,18 +89,28 @@ class RegistrationManager:
         return next((voter.endpoint for voter in self._raft_node.voters if voter.id == leader_id), None)
 
     async def _ask(self, active: Endpoint) -> str | None:
-        """Send one request. Returns why it failed, None if it did not."""
+        """Send the request to the first address that answers. Returns why it failed, None if it did not."""
         try:
-            async with asyncio.timeout(REQUEST_S):
-                response = await _exchange(active, request_of(self._me))
+            found = await self._address_book.of(active.host, addresses.LOOKUP_MS)
         except TimeoutError:
-            return f"{active} did not answer within {REQUEST_S:.0f} s"
-        except (OSError, ValueError, OverflowError, EOFError, KraftdError) as error:
+            return f"{active}: no address was found within {addresses.LOOKUP_MS} ms"
+        except (OSError, ValueError) as error:
             # ValueError: a host that is none, of which not even a name can be made to look up.
-            return f"{active}: {str(error) or type(error).__name__}"
-        if response.error_code == ErrorCode.NONE:
-            return None
-        return f"{active} says {response.error_code}: {response.error_message}"
+            return f"{active}: {error}"
+        why = None
+        for address in found:
+            try:
+                async with asyncio.timeout(REQUEST_S):
+                    response = await _exchange(address, active.port, request_of(self._me))
+            except TimeoutError:
+                why = f"{active} did not answer within {REQUEST_S:.0f} s"
+            except (OSError, ValueError, OverflowError, EOFError, KraftdError) as error:
+                why = f"{active}: {str(error) or type(error).__name__}"
+            else:
+                if response.error_code == ErrorCode.NONE:
+                    return None
+                return f"{active} says {response.error_code}: {response.error_message}"
+        return why
 
 
 def request_of(me: ControllerRegistration) -> ControllerRegistrationRequest:
@@ -109,10 +125,10 @@ def request_of(me: ControllerRegistration) -> ControllerRegistrationRequest:
 
 
 async def _exchange(
-    active: Endpoint, request: ControllerRegistrationRequest
+    address: str, port: int, request: ControllerRegistrationRequest
 ) -> ControllerRegistrationResponse:
     version = request.MAX_VERSION
-    reader, writer = await asyncio.open_connection(active.host, active.port)
+    reader, writer = await asyncio.open_connection(address, port)
     try:
         client_id = f"kraftd-{request.controller_id}"
         writer.writelines(KAFKA.encode_request(version, _CORRELATION_ID, client_id, request))

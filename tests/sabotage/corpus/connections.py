@@ -6,6 +6,8 @@ _IDLE = "tests/unit/net/test_idle_connections.py"
 _KEPT = f"{_IDLE}::test_an_idle_connection_keeps_little_of_what_was_said_on_it"
 _FETCHES = "tests/unit/runtime/test_committed_fetches.py"
 _NAMES = "tests/unit/net/test_addresses.py"
+_BOOK = "kraftd.net.addresses:AddressBook"
+_REGISTRATION = "tests/unit/runtime/test_registration_manager.py"
 
 _STOPS = "tests/unit/net/test_network.py"
 
@@ -110,8 +112,8 @@ CONNECTIONS = (
         "D-14",
         "A controller that is to register at a host with an empty label ends.",
         "tests",
-        ("kraftd.runtime.registration_manager:RegistrationManager._ask", "ValueError, ", ""),
-        where=("tests/unit/runtime/test_registration_manager.py",),
+        ("kraftd.runtime.registration_manager:RegistrationManager._ask", "(OSError, ValueError)", "OSError"),
+        where=(_REGISTRATION,),
     ),
     mutant(
         "keys-are-kept-whole",
@@ -138,7 +140,7 @@ CONNECTIONS = (
         "D-14",
         "While the name server is away no connection between nodes that was lost comes back.",
         "tests",
-        ("kraftd.net.addresses:HostAddresses.of", "if not known:", "if True:"),
+        (f"{_BOOK}.of", "if host in self._known:\n            return", "if False:\n            return"),
         where=(f"{_NAMES}::test_while_a_name_leads_nowhere_the_addresses_of_before_are_tried",),
     ),
     mutant(
@@ -146,12 +148,81 @@ CONNECTIONS = (
         "D-14",
         "A connection that was lost waits a quarter of a minute for a name server, though the address is known.",
         "tests",
-        (
-            "kraftd.net.addresses:HostAddresses.of",
-            "TRUSTED_LOOKUP_MS if known and not self.have_failed else LOOKUP_MS",
-            "LOOKUP_MS",
+        (f"{_BOOK}.of", "PROMPT_MS if host in self._known else within_ms", "within_ms"),
+        where=(
+            f"{_NAMES}::test_while_a_lookup_runs_the_addresses_of_before_are_tried_again_and_again",
+            f"{_NAMES}::test_a_voter_that_proves_itself_while_it_is_looked_up_is_connected_to_at_once",
         ),
-        where=(f"{_NAMES}::test_while_a_name_leads_nowhere_the_addresses_of_before_are_tried",),
+    ),
+    mutant(
+        "a-lookup-ends-with-who-waits",
+        "D-14",
+        "While lookups take longer than an attempt waits for them, a peer that moved is never found.",
+        "tests",
+        (
+            f"{_BOOK}.of",
+            "await asyncio.wait((lookup,), timeout=wait_ms / 1_000)",
+            "if not (await asyncio.wait((lookup,), timeout=wait_ms / 1_000))[0]:\n        lookup.cancel()",
+        ),
+        where=(f"{_NAMES}::test_a_peer_that_moved_is_found_though_another_node_is_at_its_old_address",),
+    ),
+    mutant(
+        "each-attempt-begins-a-lookup",
+        "D-14",
+        "Challenges fill the queue of the system's lookups, and the third peer of four is never found.",
+        "tests",
+        (f"{_BOOK}.of", "lookup = self._lookups.get(host)", "lookup = None"),
+        where=(f"{_NAMES}::test_one_lookup_of_a_host_at_a_time_serves_all_who_want_it_whenever_it_ends",),
+    ),
+    mutant(
+        "what-was-found-first-stays",
+        "D-14",
+        "Newer addresses of a peer that moved are not taken over from a lookup that took longer than its attempt.",
+        "tests",
+        (f"{_BOOK}._look_up", "self._known[host] = found", "self._known.setdefault(host, found)"),
+        (f"{_BOOK}._look_up", "self._known.pop(host, None)", "pass"),
+        where=(f"{_NAMES}::test_a_peer_that_moved_is_found_though_another_node_is_at_its_old_address",),
+    ),
+    mutant(
+        "hosts-are-remembered-without-bound",
+        "D-38",
+        "A quorum whose voters move from host to host grows in memory.",
+        "tests",
+        (f"{_BOOK}._look_up", "len(self._known) > HOSTS_MAX", "False"),
+        where=(f"{_NAMES}::test_as_many_hosts_are_remembered_as_a_quorum_has_and_the_newest",),
+    ),
+    mutant(
+        "another-attempt-is-a-failure",
+        "D-37",
+        "The requests to a voter that proves itself fail, since an attempt was ended to connect to it at once.",
+        "tests",
+        ("kraftd.net.peer_connections:PeerConnection.run", "elif self._retry.is_set():", "elif False:"),
+        where=(f"{_NAMES}::test_a_voter_that_proves_itself_while_it_is_looked_up_is_connected_to_at_once",),
+    ),
+    mutant(
+        "a-lookup-takes-of-the-registrations-time",
+        "D-14",
+        "A controller whose leader's name takes five seconds to resolve is never registered.",
+        "tests",
+        (
+            "kraftd.runtime.registration_manager:RegistrationManager._ask",
+            "found = await self._address_book.of(active.host, addresses.LOOKUP_MS)",
+            "async with asyncio.timeout(REQUEST_S):\n"
+            "            found = await self._address_book.of(active.host, addresses.LOOKUP_MS)",
+        ),
+        where=(f"{_REGISTRATION}::test_a_lookup_takes_nothing_of_the_requests_time",),
+    ),
+    mutant(
+        "one-address-of-the-active-controller",
+        "D-14",
+        "A controller is not registered while the first address of the leader's name is dead.",
+        "tests",
+        (
+            "kraftd.runtime.registration_manager:RegistrationManager._ask",
+            "for address in found:",
+            "for address in found[:1]:",
+        ),
+        where=(f"{_REGISTRATION}::test_an_address_that_is_silent_does_not_hide_the_next_one",),
     ),
     mutant(
         "only-the-first-address-is-tried",
