@@ -73,11 +73,11 @@ class AgedDirectory:
         surroundings: Any = self._turn
         self._snapshotter = Snapshotter(
             SnapshotPoints(LIMITS.snapshot_bytes, LIMITS.snapshot_interval_ms),
-            None,
+            lambda: self.node.snapshots.newest,
             me=node_id,
             voter_ids=VOTERS,
             is_leader=lambda: False,
-            lacks_one=lambda: False,
+            lacks_one=lambda _: False,
             image=lambda: self._image,
             open_writer=self.node.snapshots.writer,
             written=self._snapshot_written,
