@@ -50,6 +50,10 @@ class Authorizer(msgspec.Struct, frozen=True):
     allow_everyone: bool = False
     """Whether anybody may do anything to a resource that no entry speaks of."""
 
+    def is_super_user(self, principal: Principal) -> bool:
+        """Whether a principal may do everything, whatever the entries say."""
+        return f"{principal.type}:{principal.name}" in self.super_users
+
     def allows(
         self,
         acls: IndexedAcls,
@@ -60,9 +64,9 @@ class Authorizer(msgspec.Struct, frozen=True):
         name: str,
     ) -> bool:
         """Whether a principal may do this from a host, an address as Python writes it."""
-        who = f"{principal.type}:{principal.name}"
-        if who in self.super_users:
+        if self.is_super_user(principal):
             return True
+        who = f"{principal.type}:{principal.name}"
         from_host = java_host(host)
         keys = [(ANY_USER, WILDCARD), (ANY_USER, from_host)]
         if ":" not in principal.type and who != ANY_USER:

@@ -294,9 +294,9 @@ class FollowerRole:
         self._snapshot_fetch.on_received(event, now)
         self._fetch_behind_snapshot(now)
 
-    def on_snapshot_failed(self) -> None:
+    def on_snapshot_failed(self, now: Now) -> None:
         """Ask for a piece again, whose connection broke."""
-        self._snapshot_fetch.on_failed()
+        self._snapshot_fetch.on_failed(now)
 
     def _fetch_behind_snapshot(self, now: Now) -> None:
         self._poll_rejoin()

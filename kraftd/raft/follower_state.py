@@ -54,7 +54,7 @@ class Download(msgspec.Struct):
     """Where the piece ends that is being written; -1 if none is."""
     came_from: tuple[Epoch, NodeId] = (-1, NO_NODE)
     """The epoch in which the last piece was sent, and by whom. In one epoch a leader is one process, and has
-    one file of this id; any other may have another file.
+    one file of this id, unless that went bad and was written anew; any other may have another file.
     """
     good_pieces: int = 0
     """How many came since the last one that did not."""
@@ -62,5 +62,7 @@ class Download(msgspec.Struct):
     """Whether the last piece that was asked for has not come, and nothing had to be compared for it."""
     compared_since_ms: int = -1
     """Since when a leader compares what is here with its own file; -1 if none does."""
+    compared_ms: int = 0
+    """How long those were waited for whose connection broke."""
     late_comparisons: int = 0
-    """How many of these outlasted the fetch timeout since the last piece came."""
+    """How often that, or one alone, was too long since the last piece came."""

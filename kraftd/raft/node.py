@@ -394,7 +394,7 @@ class RaftNode:
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms, span_ms)
             self._elections.on_vote_failed(sent, event.reason, now)
             if sent.kind is RequestKind.FETCH_SNAPSHOT:
-                self._follower.on_snapshot_failed()
+                self._follower.on_snapshot_failed(now)
 
     def _on_flushed(self, event: e.LogFlushed, now: Now) -> None:
         raft = self._raft

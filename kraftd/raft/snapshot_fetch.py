@@ -14,7 +14,8 @@ downloads, and the log behind it (`snapshot_leases`); what it has no more it say
 
 A leader that did not send the last piece, in this epoch, compares what is here with its own file: so a
 snapshot is never made of two. It reads all of that before it answers. Where this outlasts the fetch timeout
-twice, the newest is begun, which needs no comparison. Else it would be asked for again and again.
+twice, in one piece or in those that broken connections leave of it, the newest is begun, which needs no
+comparison. Else it would be asked for again and again.
 
 A piece that does not come in time is asked for again by half (KAFKA-19541): on a slow link a whole one would
 outlast the fetch timeout each time.
@@ -187,7 +188,8 @@ class SnapshotFetch:
 
     def _write(self, download: Download, records: bytes, size_bytes: int) -> None:
         download.size_bytes = size_bytes
-        download.came_from, download.late_comparisons = (self.raft.epoch, self.raft.leader_id), 0
+        download.came_from = (self.raft.epoch, self.raft.leader_id)
+        download.compared_ms = download.late_comparisons = 0
         download.checksum = crc32c(records, download.checksum)
         download.writing_to = download.position + len(records)
         download.good_pieces += 1
@@ -195,10 +197,21 @@ class SnapshotFetch:
             download.chunk_bytes = min(self.raft.snapshot_chunk_bytes, 2 * download.chunk_bytes)
         self.raft.out.append(WriteSnapshot(download.id, download.position, records, size_bytes))
 
-    def on_failed(self) -> None:
-        """Go on with pieces of the same size: the connection broke."""
-        if (download := self.raft.download) is not None:
-            download.is_unanswered, download.compared_since_ms = False, -1
+    def on_failed(self, now: Now) -> None:
+        """Go on with pieces of the same size: the connection broke.
+
+        Where each one breaks before the leader has compared what is here, no comparison is late, and none
+        ends. So those count together.
+        """
+        download = self.raft.download
+        if download is None:
+            return
+        download.is_unanswered = False
+        if download.compared_since_ms >= 0:
+            download.compared_ms += now.mono_ms - download.compared_since_ms
+            download.compared_since_ms = -1
+            if download.compared_ms >= self.raft.timing.fetch_timeout_ms:
+                self._record_late(download)
 
     def on_late(self, now: Now) -> None:
         """Note that nothing came for a fetch timeout. Where a comparison was waited for, for half of it at
@@ -210,9 +223,13 @@ class SnapshotFetch:
             return
         if 2 * (now.mono_ms - download.compared_since_ms) >= raft.timing.fetch_timeout_ms:
             download.compared_since_ms = -1
-            download.late_comparisons += 1
-            if download.late_comparisons >= _LATE_COMPARISONS_MAX:
-                self._pause(drop=True)
+            self._record_late(download)
+
+    def _record_late(self, download: Download) -> None:
+        download.compared_ms = 0
+        download.late_comparisons += 1
+        if download.late_comparisons >= _LATE_COMPARISONS_MAX:
+            self._pause(drop=True)
 
     def on_received(self, event: SnapshotReceived, now: Now) -> None:
         """Take note that a piece is written; behind the last one, install the snapshot."""

@@ -8,19 +8,22 @@ The quorum's own requests are not asked for here: who votes, or speaks for a vot
 (D-37), and a node that does not lead tells an observer nothing but who does. So a node that is still reading
 its log, and knows no entries yet, turns no broker away for good.
 
-Nor does it refuse anybody else for good: whom the entries that it knows give no right is told to ask again,
-by an error after which clients do, until it has once applied all that it knew to be committed. It does not
-lead before, so that those who asked for the active controller are told to look for it elsewhere.
+Nor does it refuse anybody else for good. Until it has once applied all that it knew to be committed it knows
+super users alone: an entry that gives a right may have been removed since, and without any entry
+`allow.everyone.if.no.acl.found` would give out the log. All others are told by a retriable error to ask
+again. It does not lead before, so that those who asked for the active controller are told to look for it
+elsewhere.
 
 Follows: authorizeClusterOperation of Kafka's AuthHelper, and the order in which its ControllerApis asks.
-Differs: Kafka's voters need CLUSTER_ACTION, too. Its StandardAuthorizer knows super users alone until it has
-read so far, and raises AuthorizerNotReadyException for all others, which goes out as UNKNOWN_SERVER_ERROR.
+Differs: Kafka's voters need CLUSTER_ACTION, too. Until it has read so far its StandardAuthorizer raises
+AuthorizerNotReadyException for all but super users, which goes out as UNKNOWN_SERVER_ERROR.
 """
 
 from collections.abc import Callable
 from typing import Any, Final, get_args
 
 from kraftd.controller.access import ACCESS
+from kraftd.controller.authorizer import Authorizer
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.controller.rights import FAILURES, Rights
 from kraftd.errors import ErrorCode
@@ -46,9 +49,10 @@ def gate_of(
     """The gate of a node; None without an authorizer. `has_caught_up` says whether the image has once held
     all that was known to be committed.
     """
-    if controller.settings.authorizer is None:
+    authorizer = controller.settings.authorizer
+    if authorizer is None:
         return None
-    return RequestGate(controller, limited_logger, has_caught_up).refusal
+    return RequestGate(controller, authorizer, limited_logger, has_caught_up).refusal
 
 
 class RequestGate:
@@ -57,13 +61,14 @@ class RequestGate:
     def __init__(
         self,
         controller: QuorumController,
+        authorizer: Authorizer,
         limited_logger: RateLimitedLogger,
         has_caught_up: Callable[[], bool],
     ) -> None:
         self._controller = controller
         self._limited_logger = limited_logger
         self._has_caught_up = has_caught_up
-        self._authorizer = controller.settings.authorizer
+        self._authorizer = authorizer
 
     def refusal(self, requester: Requester, request: Request) -> Any:
         """The response to a request that its sender may not make, or not yet; None for any other."""
@@ -74,11 +79,13 @@ class RequestGate:
         if type(message) in _QUORUM and self._is_of_the_quorum(requester):
             return None
         client = requester.session
+        if not self._has_caught_up():
+            if self._authorizer.is_super_user(client.principal):
+                return None
+            return refusal_of(self._controller, message, self._until_ready(message), NOT_READY)
         rights = Rights(self._authorizer, self._controller.image, client.principal, client.host)
         if rights.has(access.operation, AclResource.CLUSTER):
             return None
-        if not self._has_caught_up():
-            return refusal_of(self._controller, message, self._until_ready(message), NOT_READY)
         text = str(rights.refusal(access.operation, AclResource.CLUSTER, CLUSTER_NAME))
         self._limited_logger.warning(
             "request_denied",

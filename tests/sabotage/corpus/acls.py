@@ -4,6 +4,9 @@ from tests.sabotage.mutant import Mutant, mutant
 
 _TESTS = "tests/unit/controller/"
 _STARTING = "tests/unit/runtime/test_request_gate.py::test_a_node_that_does_not_know_all_entries_yet_refuses_nobody_for_good"
+_SUPER_USERS = (
+    "tests/unit/runtime/test_request_gate.py::test_on_such_a_node_super_users_alone_may_do_anything"
+)
 _IN_ENVELOPE = "tests/unit/runtime/test_request_gate.py::test_a_broker_looks_elsewhere_for_what_such_a_node_got_in_an_envelope"
 
 
@@ -179,6 +182,30 @@ ACLS = (
         "tests",
         ("kraftd.runtime.request_gate:RequestGate.refusal", "if not self._has_caught_up():", "if False:"),
         where=(_STARTING,),
+    ),
+    mutant(
+        "what-is-not-known-yet-is-allowed",
+        "KIP-801",
+        "A node that has just started, and knows no entry, lets everybody do everything.",
+        "tests",
+        (
+            "kraftd.runtime.request_gate:RequestGate.refusal",
+            "if self._authorizer.is_super_user(client.principal):",
+            "if self._authorizer.is_super_user(client.principal) or self._authorizer.allow_everyone:",
+        ),
+        where=(_SUPER_USERS,),
+    ),
+    mutant(
+        "super-users-wait-for-the-acls",
+        "KIP-801",
+        "A node that has just started lets nobody do anything, though it knows who may do all.",
+        "tests",
+        (
+            "kraftd.runtime.request_gate:RequestGate.refusal",
+            "if self._authorizer.is_super_user(client.principal):",
+            "if False:",
+        ),
+        where=(_SUPER_USERS,),
     ),
     mutant(
         "never-refused-for-good",

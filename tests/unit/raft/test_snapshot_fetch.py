@@ -568,6 +568,25 @@ def test_a_comparison_counts_only_if_it_was_waited_for(how: str) -> None:
     assert not every(lone.effects, fx.DropSnapshot)
 
 
+@covers("D-22")
+def test_comparisons_that_are_broken_off_each_time_count_together() -> None:
+    """The network ends every connection after 900 ms, and node 3 reads for longer than that."""
+    lone = compared()
+    while (send := lone.asked(3, m.FetchSnapshotRequest)) is not None and lone.now_ms < 60_000:
+        lone.run(900)
+        lone.feed(ev.RequestFailed(3, send.correlation_id, "connection closed"))
+        lone.run(100)
+        if not isinstance(lone.raft_node.state, Follower):
+            lone.ask_begin(lone.raft_node.epoch, 3)
+        if lone.asked(3, m.FetchRequest) is not None:
+            lone.fetch_response(of=3, snapshot_id=AT_200)
+        if every(lone.effects, fx.DropSnapshot):
+            break
+    piece = asked_piece(lone, of=3)
+    assert piece is not None
+    assert (piece.snapshot_id.end_offset, piece.position, piece.prefix_checksum) == (200, 0, -1)
+
+
 @covers("D-24")
 def test_an_observers_comparison_that_is_kept_waiting_is_not_answered_by_that() -> None:
     """While the leader reads, it says so by pieces without bytes; the answer comes too late each time."""
