@@ -372,17 +372,17 @@ class QuorumController:
         Unless the error is REQUEST_TIMED_OUT, which leaves the outcome open, a write that ended in an error
         is not in the log, and what was decided after it forgets it.
         """
-        if write.slice_of is not None and self._active is not None and write.epoch == self._leader.epoch:
-            self._active.finished_slice(write, write.slice_of, error)
-        if error is ErrorCode.NONE:
-            return write.response_when_committed
+        active = self._active if write.epoch == self._leader.epoch else None
         # Node 1 leads, its followers are cut off, and write A times out. They come back and A is committed.
         # Had A been withdrawn, the controller would meet records that it never wrote, and end the process.
-        active = self._active if write.epoch == self._leader.epoch else None
-        if error is not ErrorCode.REQUEST_TIMED_OUT and active is not None:
+        if error not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT) and active is not None:
             active.withdraw(write)
             if write.kind == ACTIVATE:
                 self._activation_at_ms = self._polled_at_ms + ACTIVATION_RETRY_MS
+        if write.slice_of is not None and active is not None:
+            active.finished_slice(write, write.slice_of, error)
+        if error is ErrorCode.NONE:
+            return write.response_when_committed
         if write.request is None:
             return None
         operation = self._operations[type(write.request)]

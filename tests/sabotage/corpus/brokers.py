@@ -333,6 +333,25 @@ BROKERS = (
     ),
     # --- plans ---
     mutant(
+        "refused-loss-counts",
+        "KIP-858",
+        "The registration without a lost directory counts, though the log has just refused it: it is given back.",
+        "tests",
+        (
+            "kraftd.controller.quorum_controller:QuorumController.finished",
+            "if write.slice_of is not None and active is not None:",
+            "if False:",
+        ),
+        (
+            "kraftd.controller.quorum_controller:QuorumController.finished",
+            "    if error not in",
+            "    if write.slice_of is not None and active is not None:\n"
+            "        active.finished_slice(write, write.slice_of, error)\n"
+            "    if error not in",
+        ),
+        where=_LOST,
+    ),
+    mutant(
         "finished-before-it-is-told-again",
         "slices",
         "A loss is cut off, and a timer elects the broker in the directory that it has lost.",

@@ -215,6 +215,24 @@ def test_a_loss_that_is_cut_off_waits_for_the_next_heartbeat_which_tells_of_it_a
     assert world.controller.alarms == []
 
 
+@pytest.mark.covers("D-35")
+@pytest.mark.parametrize("error", ["NOT_CONTROLLER", "THROTTLING_QUOTA_EXCEEDED"])
+def test_so_does_one_whose_last_slice_is_refused(world, error):
+    """That one holds the registration without the directory."""
+    loses_one(world)
+    while not (write := world.slice()) or not write.is_last:
+        world.commit()
+    world.refuse(ErrorCode[error])
+    assert world.broker(4).log_dirs == (LOST, KEPT)
+    assert world.controller.alarms == []
+    taken = leaderless(world)
+    world.wait(3_000, 6, step_ms=100)
+    assert leaderless(world) == taken
+    world.beat(4, offline_log_dirs=(LOST,))
+    assert world.broker(4).log_dirs == (KEPT,)
+    assert leaderless(world) == len(world.records(PartitionChangeRecord)) == PARTITIONS
+
+
 @pytest.mark.parametrize(("log_dirs", "left"), [((KEPT,), PARTITIONS), ((LOST, KEPT), 0)])
 def test_a_loss_that_is_cut_off_may_end_with_a_new_start(world, cut_off, log_dirs, left):
     """Its directories are those of that start, and what was in them it leads again."""

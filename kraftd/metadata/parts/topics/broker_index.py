@@ -268,7 +268,7 @@ class BrokerIndexBuilder:
     _gone: dict[int, Iterator[tuple[int, Assignment]]]
     """By number, removed topics whose partitions, these, are still in the sets and among the moves."""
     _gone_count: int
-    """How many partitions all topics had that were removed so far."""
+    """How many partitions these topics had."""
     leaders: "_Puts"
     """Where the key of a new partition goes that a broker leads, in sync."""
     followers: "_Puts"
@@ -412,7 +412,7 @@ class BrokerIndexBuilder:
             for number, rows in self._gone.items():
                 for partition_id, assignment in rows:
                     self.move(number << ID_BITS | partition_id & ID_MASK, assignment, NO_ASSIGNMENT)
-            self._gone = {}
+            self._gone, self._gone_count = {}, 0
             return
         self._spill()
         for keys in chain(self._added.values(), self._removed.values()):
@@ -426,7 +426,7 @@ class BrokerIndexBuilder:
                 self._brokers = self._brokers.delete(broker)
             if at % _DROP_STEP == 0:
                 yield
-        self._gone = {}
+        self._gone, self._gone_count = {}, 0
 
     def _spill(self) -> None:
         """Put the few moves to the many."""
