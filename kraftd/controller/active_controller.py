@@ -47,12 +47,11 @@ from kraftd.controller.uncommitted_writes import UncommittedWrites
 from kraftd.errors import ErrorCode
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.image_builder import ImageBuilder
-from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.record_versions import encode_allowed
 from kraftd.protocol.limits import OPERATION_BYTES_MAX, OPERATION_RECORDS_MAX
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import AnyRecord
-from kraftd.types import Now, Offset, Uuid
+from kraftd.types import Now, Offset
 
 _Made: TypeAlias = tuple[Write, MetadataImage | None]
 """A write that does not count as appended yet, and the image after it; None if its records are those that
@@ -423,19 +422,11 @@ class ActiveController:
         Say broker 4 is being unfenced, and leads 256 of its 600 partitions when the log refuses a slice as
         a hand-over is tried, and fails. It is unfenced by then, so it never asks for the other 344.
         """
-        is_repeated = (run.task is not None and run.task.kind == FINISH) or self._is_losing_directories(run)
+        is_repeated = run.task is not None and run.task.kind == FINISH
+        if run.plan is not None:
+            is_repeated = is_repeated or run.plan.is_repeated_by_broker(self.uncommitted.image)
         if slices > 0 and run.about is not None and not is_repeated:
             self.timers.cut_off(run.about, f"{run.kind}: {text}", now_ms)
-
-    def _is_losing_directories(self, run: RunningPlan) -> bool:
-        """Whether a plan ended before its broker had lost the directories that it is to lose.
-
-        The broker names them in every heartbeat, and so repeats that. A timer that looked for leaders first
-        would elect it in a directory that is listed still, and that it cannot read.
-        """
-        lost = frozenset[Uuid]() if run.plan is None else run.plan.lost_directories
-        broker = None if run.about is None else self.uncommitted.image[BROKERS].get(run.about)
-        return broker is not None and not lost.isdisjoint(broker.log_dirs)
 
     def _tell(self, kind: str, plan: Plan) -> None:
         """Log what a plan did. A line that cannot be made costs that line (KAFKA-14259)."""

@@ -21,6 +21,7 @@ import msgspec
 
 from kraftd.controller.context import Context
 from kraftd.controller.sessions import BrokerSessions
+from kraftd.metadata.image import MetadataImage
 from kraftd.records.frame import AnyRecord
 from kraftd.types import NodeId, Offset, Uuid, uuid_text
 
@@ -86,6 +87,10 @@ class Plan(ABC):
     @abstractmethod
     def advance(self, context: Context) -> tuple[Sequence[AnyRecord], bool]:
         """The next slice: at most `SLICE_RECORDS` records, and whether it is the last one."""
+
+    def is_repeated_by_broker(self, image: MetadataImage) -> bool:  # noqa: ARG002 - for those that are
+        """Whether the broker begins it anew by itself, if it ends where this image stands."""
+        return False
 
     @abstractmethod
     def response(self) -> Any:

@@ -6,11 +6,9 @@ tried; who is there says itself which node it is.
 """
 
 import asyncio
-import contextlib
 import ipaddress
 import socket
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from kraftd.net.connection import FrameConnection
@@ -31,8 +29,6 @@ HOSTS_MAX: Final = 64
 
 _Found = Sequence[str] | OSError | ValueError
 """What a lookup comes to."""
-_Infos = Sequence[tuple[object, object, object, str, tuple[object, ...]]]
-"""What the system says of a host."""
 
 
 async def look_up(host: str) -> Sequence[str]:
@@ -42,38 +38,8 @@ async def look_up(host: str) -> Sequence[str]:
         OSError: It has none, or nobody knows.
         ValueError: It is no host.
     """
-    found = await _in_own_thread(lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
+    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(_text(sockaddr) for *_, sockaddr in found))[:ADDRESSES_MAX]
-
-
-async def _in_own_thread(call: Callable[[], _Infos]) -> _Infos:
-    """The result of a call that may take seconds and cannot be called off.
-
-    The loop's own threads are waited for when it is closed, so a node that has stopped would go on for as
-    long as a name server is silent. And these are few: a fifth name would wait for two others.
-    """
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[_Infos] = loop.create_future()
-
-    def done(found: _Infos | Exception) -> None:
-        if result.cancelled():
-            return
-        if isinstance(found, Exception):
-            result.set_exception(found)
-        else:
-            result.set_result(found)
-
-    def run() -> None:
-        found: _Infos | Exception
-        try:
-            found = call()
-        except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
-            found = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(done, found)
-
-    threading.Thread(target=run, name="lookup", daemon=True).start()
-    return await result
 
 
 class AddressBook:
@@ -84,9 +50,9 @@ class AddressBook:
     known, or for a moment.
 
     So whoever connects again and again finds a host: what it tries is older by one lookup and one attempt at
-    most, and no lookup stands behind another one. (None can be called off; the system ends each by itself.)
-    Nobody decides whether the addresses that are known are good: they are tried, and the next lookup is under
-    way meanwhile.
+    most, and no lookup stands behind another one of its host. (None can be called off; the system ends each
+    by itself.) Nobody decides whether the addresses that are known are good: they are tried, and the next
+    lookup is under way meanwhile.
     """
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:

@@ -21,13 +21,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import uvloop
-
 from kraftd.errors import ConfigError, KraftdError
 from kraftd.interrupts import EXIT_INTERRUPTED
 from kraftd.runtime.admission import refuse_dynamic_voters, refuse_old_log
 from kraftd.runtime.config import Config, load_config
 from kraftd.runtime.daemon import serve
+from kraftd.runtime.event_loop import NodeLoop
 from kraftd.runtime.log_cleaner import rolling_of
 from kraftd.runtime.log_writer import LogWriter
 from kraftd.runtime.long_blocks import give_back_long_blocks
@@ -64,7 +63,7 @@ def start(config: Config, logger: Logger, log_writer: LogWriter) -> int:
         _allow_files()
         give_back_long_blocks()
         directory = _open_directory(config)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=NodeLoop) as runner:
             runner.get_loop().set_exception_handler(fatal.on_loop)
             runner.run(serve(config, directory, logger, log_writer, fatal.on_task))
     except (KraftdError, OSError) as error:

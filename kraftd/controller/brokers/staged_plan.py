@@ -19,6 +19,8 @@ from kraftd.controller.context import Context
 from kraftd.controller.partitions.broker_changes import PartitionChanges
 from kraftd.controller.plans import SLICE_RECORDS, LeftOut, LogLine, Plan
 from kraftd.controller.sessions import BrokerSessions
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.records.frame import AnyRecord
 from kraftd.records.messages import PartitionChangeRecord
 from kraftd.types import NodeId, Offset, Uuid
@@ -112,6 +114,15 @@ class StagedPlan(Plan):
             if records:
                 break
         return records, self._at == len(self._stages)
+
+    def is_repeated_by_broker(self, image: MetadataImage) -> bool:
+        """Whether the broker has not lost yet the directories that it is to lose.
+
+        It names them in every heartbeat. A timer that looked for leaders first would elect it in a directory
+        that is listed still, and that it cannot read.
+        """
+        broker = None if self.about is None else image[BROKERS].get(self.about)
+        return broker is not None and not self.lost_directories.isdisjoint(broker.log_dirs)
 
     def response(self) -> Any:
         """The response that was given."""

@@ -357,8 +357,8 @@ BROKERS = (
         "A loss is cut off, and a timer elects the broker in the directory that it has lost.",
         "tests",
         (
-            "kraftd.controller.active_controller:ActiveController._is_losing_directories",
-            "return broker is not None and not lost.isdisjoint(broker.log_dirs)",
+            "kraftd.controller.brokers.staged_plan:StagedPlan.is_repeated_by_broker",
+            "return broker is not None and not self.lost_directories.isdisjoint(broker.log_dirs)",
             "return broker is None",
         ),
         where=_LOST,
@@ -369,9 +369,9 @@ BROKERS = (
         "What a heartbeat began behind the loss of a directory is cut off, and not finished.",
         "tests",
         (
-            "kraftd.controller.active_controller:ActiveController._is_losing_directories",
-            "return broker is not None and not lost.isdisjoint(broker.log_dirs)",
-            "return broker is not None and bool(lost)",
+            "kraftd.controller.brokers.staged_plan:StagedPlan.is_repeated_by_broker",
+            "return broker is not None and not self.lost_directories.isdisjoint(broker.log_dirs)",
+            "return broker is not None and bool(self.lost_directories)",
         ),
         where=_LOST,
     ),

@@ -302,7 +302,7 @@ DOWNLOADS = (
         "A comparison that takes longer than the fetch timeout is asked for again and again, and nothing is loaded.",
         "tests",
         (
-            "kraftd.raft.snapshot_fetch:SnapshotFetch.on_late",
+            "kraftd.raft.snapshot_fetch:SnapshotFetch._record_late",
             "if download.late_comparisons >= _LATE_COMPARISONS_MAX:",
             "if False:",
         ),
@@ -314,7 +314,7 @@ DOWNLOADS = (
         "One lost message, just when another leader is asked for the rest, and nine tenths of a download go.",
         "tests",
         (
-            "kraftd.raft.snapshot_fetch:SnapshotFetch.on_late",
+            "kraftd.raft.snapshot_fetch:SnapshotFetch._record_late",
             "if download.late_comparisons >= _LATE_COMPARISONS_MAX:",
             "if True:",
         ),

@@ -777,8 +777,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.controller.quorum_controller:QuorumController.finished",
-            "if error is not ErrorCode.REQUEST_TIMED_OUT and active is not None:",
-            "if active is not None:",
+            "if error not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT) and active is not None:",
+            "if error is not ErrorCode.NONE and active is not None:",
         ),
     ),
     # Node 1 leads, its follower is cut off for longer than the request timeout: write A is answered with

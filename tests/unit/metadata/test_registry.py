@@ -22,6 +22,7 @@ WHO_MAY_NAME_PARTS = {
     "kraftd/controller/acls": "makes, removes and lists access control entries",
     "kraftd/controller/brokers/directories.py": "no two brokers have one directory",
     "kraftd/controller/brokers/heartbeats.py": "decides what becomes of brokers",
+    "kraftd/controller/brokers/staged_plan.py": "a broker tells of lost directories until none is listed",
     "kraftd/controller/brokers/registration.py": "registers brokers that can run at the finalized features",
     "kraftd/controller/brokers/unregistering.py": "forgets brokers",
     "kraftd/controller/client_quota_control.py": "does not write a quota that is there",

@@ -2,12 +2,10 @@
 
 import asyncio
 import socket
-import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 
 import pytest
-import uvloop
 
 from kraftd.net import addresses, peer_connections
 from kraftd.net.addresses import HOSTS_MAX, AddressBook
@@ -233,41 +231,3 @@ async def test_as_many_hosts_are_remembered_as_a_quorum_has_and_the_newest(names
         assert await book.of("host-0.example", 60_000) == ("127.0.0.1",)
         with pytest.raises(OSError, match="name resolution"):
             await book.of("host-1.example", 60_000)
-
-
-def test_lookups_that_take_long_hold_up_neither_each_other_nor_the_end_of_the_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The loop can be closed, and the process end, while the system still asks a name server that is gone."""
-    begun, answered = threading.Barrier(5 + 1), threading.Event()
-
-    def hang(*_: object, **__: object) -> list[object]:
-        begun.wait(10)
-        answered.wait()
-        return []
-
-    async def begin_and_stop() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            book = AddressBook(tasks)
-            for number in range(5):
-                with pytest.raises(TimeoutError):
-                    await book.of(f"host-{number}.example", 0)
-            await asyncio.to_thread(begun.wait, 10)
-            book.stop()
-
-    monkeypatch.setattr(socket, "getaddrinfo", hang)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(begin_and_stop())
-    assert not answered.is_set()
-    answered.set()
-
-
-async def test_a_lookup_tells_what_the_system_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "127.0.0.1" in await addresses.look_up("localhost")
-
-    def fail(*_: object, **__: object) -> list[object]:
-        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
-
-    monkeypatch.setattr(socket, "getaddrinfo", fail)
-    with pytest.raises(socket.gaierror, match="name resolution"):
-        await addresses.look_up("two.example")
