@@ -29,4 +29,5 @@ its own line and from those below it:
     raft_metrics  controller_metrics  what is measured of the quorum; of brokers and topics
     health_checks  long_blocks        is the process alive, and of use; long blocks of memory are given back
     idle_ratio  sample  log_writer    a share of time; a number of the Prometheus page; lines to stderr
+    event_loop                        uvloop's, with lookups that hold nobody up
 """
