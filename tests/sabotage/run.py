@@ -10,6 +10,7 @@ One that was caught without having run is an error too, and so is one that does 
 Not here: what a mutant changes (`mutant`), how a try is made (`detectors`), which there are (`corpus`).
 """
 
+import gc
 import json
 import mmap
 import os
@@ -108,6 +109,7 @@ class Child:
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self.pipe)
+            gc.freeze()  # what a session of thousands of tests holds is not gone through again and again
             code = 1
             try:
                 with os.fdopen(out, "wb") as told:
