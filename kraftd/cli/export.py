@@ -35,11 +35,7 @@ from crc32c import crc32c
 
 from kraftd.cli.active_controller import nobody
 from kraftd.cli.client import Connection, error_name, raise_for
-from kraftd.cli.failures import (
-    CommandError,
-    ExitCode,
-    UsageError,
-)
+from kraftd.cli.failures import CommandError, ExitCode, UsageError
 from kraftd.cli.options import BootstrapOption, OutputOption, bootstrap_of, output_of, parse_node
 from kraftd.cli.output import emit, labels, to_json
 from kraftd.cli.survey import survey

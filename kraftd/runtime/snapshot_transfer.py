@@ -4,10 +4,10 @@ Entered by the effect executor, as its `SnapshotPort`. Pieces are read in the re
 file, so that the cleaner may take its name away meanwhile. For observers that is done one step at a time,
 however many they are and whatever is to be compared, so that a voter waits for no more (D-24). For each voter
 one piece is read: what it asked for before is given up between two steps, else comparisons that take longer
-than it waits would become ever more. Pieces are
-written in the thread that writes this node's own snapshots, each synced; behind the last one the file is
-proved and gets its name (D-20). What fails of either costs the piece or the download, never the process. A
-piece that goes out was not proved; the file is, beside the download (`snapshot_check`).
+than it waits would become ever more. Pieces are written in the thread that writes this node's own snapshots,
+each synced; behind the last one the file is proved and gets its name (D-20). What fails of either costs the
+piece or the download, never the process. A piece that goes out was not proved; the file is, beside the
+download (`snapshot_check`).
 
 Not here: which piece of which snapshot (`kraftd.raft.snapshot_serving`, `kraftd.raft.snapshot_fetch`), and
 what becomes of a whole one (`InstallSnapshot`, carried out by the store).

@@ -26,7 +26,7 @@ CONNECTIONS = (
         "A node that stops waits for each connection, however long that takes.",
         "tests",
         ("kraftd.net.server:Server.stop", "limits.STOP_TIMEOUT_MS / 1_000", "3_600"),
-        where=(f"{_STOPS}::test_a_server_that_stops_has_one_deadline_for_all",),
+        where=(f"{_STOPS}::test_a_server_that_stops_does_not_wait_for_who_does_not_read",),
     ),
     mutant(
         "slow-before-it-was-closed",
