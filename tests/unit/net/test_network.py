@@ -575,7 +575,7 @@ async def test_a_server_that_stops_does_not_wait_for_who_does_not_read(
     async with running(node):
         await client_that_does_not_read(node)
         node.requests[0][0].write([bytes(24 << 20)])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(5):
             await node.server.stop()
         assert not node.server.connections
 
