@@ -60,13 +60,20 @@ def create_topic(
     config: Mapping[str, str] | None = None,
     assignment: Sequence[Sequence[int]] | None = None,
 ) -> None:
-    """Create a topic, and wait until the brokers lead all of its partitions."""
+    """Create a topic, and wait until the brokers lead all of its partitions, and each that is up knows it.
+
+    One that asks too early is not told again: librdkafka's classic groups leave out a topic that the broker
+    which they ask has not heard of, and look once more after five minutes.
+    """
     if assignment is None:
         topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
     else:
         topic = NewTopic(name, len(assignment), replica_assignment=[list(each) for each in assignment])
     outcome(admin(cluster).create_topics([topic])[name])
     wait_isr(cluster, name, replicas if assignment is None else len(assignment[0]))
+    for broker in cluster:
+        if broker.is_up:
+            _wait_known(broker, name)
 
 
 def outcome(future: Any) -> Any:
@@ -97,9 +104,7 @@ def partitions_of(cluster: BrokerCluster, topic: str) -> dict[int, Partition]:
 
     By a client of its own, since one that knows all brokers may ask one that is paused, and wait.
     """
-    up = ",".join(f"127.0.0.1:{broker.port}" for broker in cluster if broker.is_up)
-    config = {"bootstrap.servers": up, "group.id": "nobody", "allow.auto.create.topics": False}
-    return _told(Consumer({**config, **SILENT}).list_topics(topic, timeout=WAIT_S).topics[topic])
+    return _partitions_at(",".join(f"127.0.0.1:{broker.port}" for broker in cluster if broker.is_up), topic)
 
 
 def topics_at(broker: KafkaProcess, timeout_s: float) -> dict[str, dict[int, Partition]]:
@@ -179,6 +184,18 @@ def wait_until(is_so: Callable[[], bool], what: Callable[[], str], timeout_s: fl
         if time.monotonic() > deadline:
             raise TimeoutWaitingError(f"not within {timeout_s} s: {what()}")
         time.sleep(0.1)
+
+
+def _wait_known(broker: KafkaProcess, topic: str) -> None:
+    wait_until(
+        lambda: bool(_partitions_at(f"127.0.0.1:{broker.port}", topic)),
+        lambda: f"broker {broker.node_id} knows {topic}",
+    )
+
+
+def _partitions_at(bootstrap: str, topic: str) -> dict[int, Partition]:
+    config = {"bootstrap.servers": bootstrap, "group.id": "nobody", "allow.auto.create.topics": False}
+    return _told(Consumer({**config, **SILENT}).list_topics(topic, timeout=WAIT_S).topics[topic])
 
 
 def _shown(cluster: BrokerCluster, topic: str) -> str:

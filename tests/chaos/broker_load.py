@@ -46,6 +46,11 @@ GROUPS = {"classic-group": "classic", "consumer-group": "consumer"}
 MEMBERS = 2
 """Consumers of a group."""
 
+REFRESH_MS = 5_000
+"""How often a consumer looks which topics there are; the five minutes of librdkafka are longer than anybody
+waits here for what a member of a classic group was not told of when it joined.
+"""
+
 CONSUMED_AT_ONCE, CONSUME_S = 500, 0.1
 
 ADMIN_PAUSE_S = 0.5
@@ -146,7 +151,8 @@ class Group:
         self.taken: dict[str, set[str]] = {topic: set() for topic in TOPICS}
         self._is_over = threading.Event()
         self._is_abandoned = False
-        self._members = [consumer(cluster, name, group_protocol=protocol) for _ in range(MEMBERS)]
+        config = {"group_protocol": protocol, "topic_metadata_refresh_interval_ms": REFRESH_MS}
+        self._members = [consumer(cluster, name, **config) for _ in range(MEMBERS)]
 
     def run(self) -> None:
         """Take what comes, until told to stop."""
