@@ -229,8 +229,8 @@ class LeaderGoesWhileBrokersGo(Fault):
     """Brokers die, and with what their death entails under way the active controller goes, too."""
 
     name = "controller goes in the middle of a plan"
-    mean_s = 12
-    on_part = 0.7
+    mean_s = 3
+    on_part = 0.8
 
     def apply(self, world: "World") -> bool:
         broker = any_broker(world)
