@@ -109,8 +109,7 @@ def partitions_of(cluster: BrokerCluster, topic: str) -> dict[int, Partition]:
 
 def topics_at(broker: KafkaProcess, timeout_s: float) -> dict[str, dict[int, Partition]]:
     """Each partition of every topic, as this broker tells it; raises KafkaException if it does not."""
-    config = {"bootstrap.servers": f"127.0.0.1:{broker.port}", "group.id": "nobody"}
-    topics = Consumer({**config, **SILENT}).list_topics(timeout=timeout_s).topics
+    topics = _onlooker(f"127.0.0.1:{broker.port}").list_topics(timeout=timeout_s).topics
     return {name: _told(topic) for name, topic in topics.items()}
 
 
@@ -194,8 +193,12 @@ def _wait_known(broker: KafkaProcess, topic: str) -> None:
 
 
 def _partitions_at(bootstrap: str, topic: str) -> dict[int, Partition]:
+    return _told(_onlooker(bootstrap).list_topics(topic, timeout=WAIT_S).topics[topic])
+
+
+def _onlooker(bootstrap: str) -> Consumer:
     config = {"bootstrap.servers": bootstrap, "group.id": "nobody", "allow.auto.create.topics": False}
-    return _told(Consumer({**config, **SILENT}).list_topics(topic, timeout=WAIT_S).topics[topic])
+    return Consumer({**config, **SILENT})
 
 
 def _shown(cluster: BrokerCluster, topic: str) -> str:
