@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tests.hostile import wire
 from tests.hostile.flood import flood
-from tests.hostile.ground import CLIENT, STRANGER, Ground, attack, unharmed
+from tests.hostile.ground import CLIENT, STRANGER, WRONG_AFTER_S, Ground, attack, unharmed
 from tests.hostile.kafka_wire import ASK, served
 from tests.hostile.wire import framed
 from tests.kafka_frames import Frames, kafka_requests, uvarint
@@ -214,7 +214,7 @@ def kafka_producers_at_a_controller(ground: Ground) -> None:
     for number in ground.lasting(0.003):
         with unharmed(), ground.open(ground.node_ids[number % 3]) as line:
             line.send(framed(ASK) + framed(wrong[number % len(wrong)]))
-            if not line.is_closed(within_s=2.0):
+            if not line.is_closed(within_s=WRONG_AFTER_S):
                 ground.fail(f"a request of API {wrong[number % len(wrong)][1]} did not end its connection")
 
 

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import time
 
 from tests.hostile import forging, wire
 from tests.hostile.attacks_costly import fill_image
@@ -195,11 +194,7 @@ def resignation_to_the_dead(ground: Ground) -> None:
     with unharmed():
         line = ground.client(ground.leader_id)
         line.send(wire.request("ResignLeader", {"To": dead, "TimeoutMs": FOR_EVER_MS}) * 10)
-    deadline = time.monotonic() + HANDOVER_MAX_S
-    while not _writes(ground) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if time.monotonic() >= deadline:
-        ground.fail(f"nothing was written for {HANDOVER_MAX_S} s because of one request")
+    ground.wait("something was written again", lambda: _writes(ground), promised_s=HANDOVER_MAX_S)
     ground.start(dead)
 
 

@@ -23,6 +23,8 @@ STRANGER, CLIENT, OBSERVER, CLAIM = "stranger", "client", "observer", "claim"
 OBSERVER_ID = 99
 COUNTER = (1 << 31) - 1
 FAILURES_MAX = 8
+WRONG_AFTER_S = 120.0
+"""What has not come about after so long does not come about, on whatever machine."""
 
 PLAIN: Mapping[str, Any] = {}
 FILES: Mapping[str, Any] = {
@@ -95,6 +97,7 @@ class Ground:
         self.rng = random.Random(seed)
         self.tally = Tally()
         self.failures: list[str] = []
+        self.slow: list[str] = []
         self.notes: list[str] = []
         self.facts: Facts = quorum.wait_facts()
         self.restarted: set[int] = set()
@@ -211,6 +214,31 @@ class Ground:
             yield number
             number += 1
             time.sleep(pause_s)
+
+    def wait(
+        self, what: str, is_so: Callable[[], bool], *, promised_s: float, pause_s: float = 0.05
+    ) -> float:
+        """Wait until something is so: later than promised is slow, never is wrong.
+
+        Args:
+            what: What is so then, for the report.
+            is_so: Whether it is.
+            promised_s: Within how long it has to be.
+            pause_s: Between two looks.
+
+        Returns:
+            How long it took, in seconds.
+        """
+        began = time.monotonic()
+        while not is_so():
+            if time.monotonic() - began > WRONG_AFTER_S:
+                self.fail(f"not within {WRONG_AFTER_S:.0f} s: {what}")
+                return time.monotonic() - began
+            time.sleep(pause_s)
+        took = time.monotonic() - began
+        if took > promised_s:
+            self.slow.append(f"after {took:.2f} s, {promised_s:.0f} s are promised: {what}")
+        return took
 
     def fail(self, text: str) -> None:
         """Something that no attacker should see or bring about."""

@@ -97,6 +97,7 @@ def _count(report: Report, ground: Ground) -> None:
     report.sent, report.taken, report.refused = tally["sent"], tally.taken, tally["refused"]
     report.opened = tally["opened"]
     report.wrong += ground.failures
+    report.slow += ground.slow
     report.notes += ground.notes
 
 
