@@ -21,8 +21,8 @@ def test_one_fault_loses_nothing_silently(base: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("base", BASES)
 def test_nor_do_many_more(base: str) -> None:
-    verdicts = verdicts_of(base, every=5)
-    assert len(verdicts) > 380
+    verdicts = verdicts_of(base, every=11)
+    assert len(verdicts) > 150
     assert holes_of(verdicts) == []
 
 

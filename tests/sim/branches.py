@@ -1,11 +1,11 @@
 """Which branches of the quorum does no seed reach? Seeds under SlipCover, and a table of excuses.
 
-    python -m tests.sim.branches --seeds 136
+    python -m tests.sim.branches --seeds 160
 
 It runs seeds on all cores, prints every branch and every function of `raft`, `storage` and the executor of
 effects that none of them reached and that `excused.toml` does not name, and exits with 1 if there is one.
 While something is missing it goes on with more seeds, up to `MORE`: what one seed in a hundred reaches is
-missed by a given 136 of them now and then, and each change of the code makes them other seeds. A name that
+missed by a given 160 of them now and then, and each change of the code makes them other seeds. A name that
 nothing needs is printed, too. Left out is what a function rules out itself: a branch that ends in an
 `InvariantError`, and the way past the last case of a `match`.
 
@@ -26,13 +26,16 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests import commands
 
+if TYPE_CHECKING:
+    from tests.sim.run import Result
+
 ROOT = Path(__file__).resolve().parents[2]
 WATCHED = ("kraftd/raft", "kraftd/storage", "kraftd/runtime/effect_executor.py")
-SEEDS = 136
+SEEDS = 160
 MORE = 240
 """How many seeds are run beyond those at most, while something is missing."""
 STEP = 40
@@ -63,20 +66,26 @@ class Branch(NamedTuple):
         return f"{self.function}: {self.decides!r} -> {self.leads_to!r}"
 
 
-def unreached_at_last(seeds: range, jobs: int) -> list[Branch]:
-    """What neither these seeds reach, nor up to `MORE` behind them while nobody excuses it."""
+def unreached_at_last(seeds: range, jobs: int) -> "tuple[list[Branch], list[Result]]":
+    """What neither these seeds reach, nor up to `MORE` behind them while nobody excuses it; with what became
+    of each. No more are run behind one that failed.
+    """
     more = range(seeds.stop, seeds.stop + MORE)
     shares = [seeds, *(more[number : number + STEP] for number in range(0, MORE, STEP))]
     excuses = excused()
     found: list[Branch] = []
-    for found in unreached(shares, jobs):
-        if all(branch.name in excuses for branch in found):
+    results: list[Result] = []
+    for found, of_share in unreached(shares, jobs):
+        results += of_share
+        if all(branch.name in excuses for branch in found) or any(result.violation for result in of_share):
             break
-    return found
+    return found, results
 
 
-def unreached(shares: Iterable[Sequence[int]], jobs: int) -> Iterator[list[Branch]]:
-    """Run one share of seeds after the other; after each: what none has reached so far, excused or not."""
+def unreached(shares: Iterable[Sequence[int]], jobs: int) -> "Iterator[tuple[list[Branch], list[Result]]]":
+    """Run one share of seeds after the other; after each: what none has reached so far, excused or not, and
+    what became of the seeds of this share.
+    """
     with tempfile.TemporaryDirectory() as folder:
         for place, seeds in enumerate(shares):
             parts = [(seeds[number::jobs], f"{folder}/{place}.{number}") for number in range(jobs)]
@@ -84,11 +93,11 @@ def unreached(shares: Iterable[Sequence[int]], jobs: int) -> Iterator[list[Branc
             with multiprocessing.get_context("spawn").Pool(
                 jobs, initializer=commands.end_when_interrupted
             ) as pool:
-                pool.starmap(_run, parts)
-            yield sorted(_read(folder))
+                results = pool.starmap(_run, parts)
+            yield sorted(_read(folder)), [result for part in results for result in part]
 
 
-def _run(seeds: Sequence[int], data_file: str) -> None:
+def _run(seeds: Sequence[int], data_file: str) -> "list[Result]":
     import slipcover  # here, since the table of excuses is read without it, too
 
     assert "kraftd.raft" not in sys.modules, "what was imported before has no probes"
@@ -97,11 +106,12 @@ def _run(seeds: Sequence[int], data_file: str) -> None:
     with slipcover.ImportManager(probes, watched):
         from tests.sim.run import run_seed
 
+        results = []
         for seed in seeds:
-            violation = run_seed(seed).violation
-            assert violation is None, f"seed {seed}: {violation}"
+            results.append(run_seed(seed))
             gc.collect()
     Path(data_file).write_text(json.dumps(probes.get_coverage()), encoding="utf-8")
+    return results
 
 
 def _read(folder: str) -> Iterator[Branch]:
@@ -177,7 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=commands.count, default=1)
     parser.add_argument("--jobs", type=commands.count, default=os.cpu_count() or 1, help="processes")
     asked = parser.parse_args(arguments)
-    found = unreached_at_last(range(asked.first, asked.first + asked.seeds), asked.jobs)
+    found, results = unreached_at_last(range(asked.first, asked.first + asked.seeds), asked.jobs)
+    for failed in (result for result in results if result.violation):
+        print(f"seed {failed.seed}: {failed.violation}")
+        return 1
     excuses = excused()
     bare = [branch for branch in found if branch.name not in excuses]
     idle = sorted(excuses - {branch.name for branch in found})

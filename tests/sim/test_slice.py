@@ -1,22 +1,18 @@
-"""250 clusters: no promise is broken, enough goes wrong, and each branch is reached or excused."""
+"""160 clusters: no promise is broken, enough goes wrong, and each branch is reached or excused."""
 
 import os
 
 import pytest
 
-from tests.sim.branches import excused, unreached_at_last
+from tests.sim.branches import SEEDS, excused, unreached_at_last
 from tests.sim.faults import FAULTS
 from tests.sim.node import MANY_RECORDS, WHILE_FLUSHING, WITH_UNFLUSHED_END
-from tests.sim.run import explain, run_many, run_seed
+from tests.sim.run import Table, explain, run_seed
 from tests.sim.world import Options
 
-COVERED = range(1, 137)
-"""These are run with probes in the code."""
-SEEDS = 114
-FIRST = COVERED.stop
 COUNTING = 0.6
 """Half of the clusters have five or seven voters, and some end as soon as they begin: both write less. Of
-many seeds 74 % count; of 114 that is 60 % or more but once in a thousand times."""
+many seeds 74 % count; of 160 that is 60 % or more but once in ten thousand times."""
 WANTED = {WITH_UNFLUSHED_END: 0.1, MANY_RECORDS: 0.5, WHILE_FLUSHING: 0.5}
 """In how many seeds a slow disk meets an election, and load a flush."""
 
@@ -38,26 +34,22 @@ def test_a_seed_that_once_failed(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_500)
-def test_the_other_seeds() -> None:
-    table = run_many(iter(range(FIRST, FIRST + SEEDS)), Options(), os.cpu_count() or 1)
+def test_the_first_seeds_break_no_promise_and_reach_every_branch_or_it_is_excused() -> None:
+    pytest.importorskip("slipcover", reason="there is no SlipCover for this Python")
+    excuses = excused()
+    found, results = unreached_at_last(range(1, SEEDS + 1), os.cpu_count() or 1)
+    table = Table()
+    for result in results:
+        table.add(result)
     if table.failed is not None:
         why = explain(table.failed.seed, Options(), budget_s=60)
         pytest.fail(f"{why}\nseed {table.failed.seed}", pytrace=False)
     print(table)
-    assert table.seeds == SEEDS
-    assert table.counting >= COUNTING * SEEDS
+    assert table.counting >= COUNTING * table.seeds
     fired = {name.removeprefix("fault: ") for name in table.statistics if name.startswith("fault: ")}
     assert len(fired) >= 40
     for what, part in WANTED.items():
-        assert table.seen[what] >= part * SEEDS, what
+        assert table.seen[what] >= part * table.seeds, what
     assert fired <= {fault.name for fault in FAULTS}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1_500)
-def test_the_first_seeds_reach_every_branch_or_it_is_excused() -> None:
-    pytest.importorskip("slipcover", reason="there is no SlipCover for this Python")
-    excuses = excused()
-    found = unreached_at_last(COVERED, os.cpu_count() or 1)
     missed = [branch for branch in found if branch.name not in excuses]
     assert not missed, "\n".join(map(str, missed))
