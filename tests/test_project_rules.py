@@ -90,7 +90,7 @@ def test_pure_packages_know_nothing_of_the_world(path: Path) -> None:
 @pure
 def test_pure_packages_run_to_completion(path: Path) -> None:
     awaits = ast.Await | ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith
-    assert [node.lineno for node in ast.walk(tree(path)) if isinstance(node, awaits)] == []
+    assert [node.lineno for node in nodes(path) if isinstance(node, awaits)] == []
 
 
 @written
@@ -104,8 +104,8 @@ def test_the_raft_package_has_one_front_door(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=str)
 def test_safety_survives_python_o(path: Path) -> None:
     """`assert` vanishes under -O, so what guards safety raises `InvariantError` instead."""
-    asserts = [node.lineno for node in ast.walk(tree(path)) if isinstance(node, ast.Assert)]
-    debug = [n.lineno for n in ast.walk(tree(path)) if isinstance(n, ast.Name) and n.id == "__debug__"]
+    asserts = [node.lineno for node in nodes(path) if isinstance(node, ast.Assert)]
+    debug = [n.lineno for n in nodes(path) if isinstance(n, ast.Name) and n.id == "__debug__"]
     assert asserts + debug == []
 
 
@@ -274,9 +274,9 @@ def test_a_docstring_explains_arguments_that_exist(path: Path) -> None:
 @pytest.mark.parametrize("path", WRITTEN + AROUND, ids=str)
 def test_names_keep_their_words(path: Path) -> None:
     """Epoch, never term; and what decides is said, never `maybe_`."""
-    names = {node.id for node in ast.walk(tree(path)) if isinstance(node, ast.Name)}
-    names |= {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
-    names |= {node.name for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)}
+    names = {node.id for node in nodes(path) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
+    names |= {node.name for node in nodes(path) if isinstance(node, ast.ClassDef)}
     names |= {node.name for node, _ in functions(path)}
     assert [name for name in names if name.startswith(("maybe_", "_maybe_")) or name in OLD_WORDS] == []
 
@@ -284,7 +284,7 @@ def test_names_keep_their_words(path: Path) -> None:
 @written
 def test_tasks_have_an_owner_and_timeouts_a_scope(path: Path) -> None:
     """`TaskGroup.create_task`, `asyncio.timeout`: lost tasks hide exceptions, `wait_for` cancellations."""
-    calls = {ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)}
+    calls = {ast.unparse(node.func) for node in nodes(path) if isinstance(node, ast.Call)}
     assert not calls & {
         "asyncio.create_task",
         "asyncio.ensure_future",
@@ -479,7 +479,7 @@ def tracked() -> list[str]:
 
 
 def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -488,7 +488,7 @@ def imports(path: Path) -> Iterator[str]:
 
 def functions(path: Path) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, int]]:
     """Every function with its length in lines, the docstring not counted."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             said = (
@@ -498,6 +498,12 @@ def functions(path: Path) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionD
             )
             told = (first.end_lineno or first.lineno) - first.lineno + 1 if said else 0
             yield node, (node.end_lineno or node.lineno) - node.lineno + 1 - told
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a module, which many rules look at: to walk a tree takes longer than to look."""
+    return tuple(ast.walk(tree(path)))
 
 
 @cache
