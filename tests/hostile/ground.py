@@ -218,7 +218,7 @@ class Ground:
     def wait(
         self, what: str, is_so: Callable[[], bool], *, promised_s: float, pause_s: float = 0.05
     ) -> float:
-        """Wait until something is so: later than promised is slow, never is wrong.
+        """Wait until something is so. It is slow if that takes longer than promised, wrong if it never comes.
 
         Args:
             what: What is so then, for the report.
