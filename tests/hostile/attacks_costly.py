@@ -211,6 +211,7 @@ def _newcomer(ground: Ground) -> None:
 
 
 LET_IN_S = 5.0
+"""Within how long a new client gets in: a greeting may take as long."""
 
 
 @attack(CLIENT, "3.9", setup=IMPATIENT, elections=0)

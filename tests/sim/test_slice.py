@@ -37,8 +37,8 @@ def test_a_seed_that_once_failed(seed: int) -> None:
 def test_the_first_seeds_break_no_promise_and_reach_every_branch_or_it_is_excused() -> None:
     pytest.importorskip("slipcover", reason="there is no SlipCover for this Python")
     excuses = excused()
-    found, results = unreached_at_last(range(1, SEEDS + 1), os.cpu_count() or 1)
     table = Table()
+    found, results = unreached_at_last(range(1, SEEDS + 1), os.cpu_count() or 1)
     for result in results:
         table.add(result)
     if table.failed is not None:
