@@ -18,7 +18,7 @@ from tests.brokers.conftest import CONTROLLER_SETTINGS
 from tests.brokers.load import altering, longest_pause, producing
 from tests.brokers.quorums import KafkaQuorum, Quorum, Successors, high_watermark, wait_leader
 from tests.interop.ledger import Ledger
-from tests.interop.peer import Kafka
+from tests.interop.peer import HERE, Kafka
 from tests.interop.test_cut_logs import CUTTING, start_of
 
 TOPICS = ["under-kafka", "under-kraftd", "under-kafka-again"]
@@ -106,10 +106,9 @@ def segments_of(directory: Path) -> list[Path]:
 
 
 def names_in_shell(kafka: Kafka, directory: Path) -> set[str]:
-    """The topics that Kafka's shell finds in a log; again if it looked before it had loaded it."""
+    """The topics that Kafka's shell finds in a log."""
     (segment,) = segments_of(directory)
-    command = ("org.apache.kafka.shell.MetadataShell", "--snapshot", segment, "ls", "/image/topics/byName")
-    return next(found for _ in range(20) if (found := set(kafka.run(*command).split())))
+    return set(kafka.run(HERE / "Shell.java", segment, "ls", "/image/topics/byName").split())
 
 
 def tell(what: str, succeeded: list[float], began: float) -> None:

@@ -15,7 +15,7 @@ from fixtures import klog
 
 from kraftd.metadata.config_table import TOPIC
 from kraftd.metadata.feature_levels import metadata_version_name
-from tests.interop.peer import Kafka
+from tests.interop.peer import HERE, Kafka
 from tests.interop.test_both_ways_dump import kraftctl
 
 META = "__cluster_metadata-0"
@@ -34,7 +34,6 @@ SNAPSHOTS = {
 }
 DROPPED = {"kafka-3.6": {"message.timestamp.difference.max.ms": 42}}
 """Which names Kafka drops, and how often they are there."""
-_TRIES = 20
 _PARTITION = re.compile(r"(\w+)=(\[[^]]*]|[^,()]+)")
 _FIELDS = {
     "replicas": "replicas",
@@ -51,14 +50,8 @@ _FIELDS = {
 
 
 def shell(kafka: Kafka, snapshot: Path) -> dict[str, Any]:
-    """Kafka's image of a snapshot, as its shell prints it; again if the shell looked before it had loaded."""
-    for _ in range(_TRIES):
-        tree = parsed(
-            kafka.run("org.apache.kafka.shell.MetadataShell", "--snapshot", snapshot, "tree", "/image")
-        )
-        if not str(tree["provenance"]).startswith("offset -1"):
-            return tree
-    raise AssertionError(f"Kafka's shell shows nothing of {snapshot}, {_TRIES} times")
+    """Kafka's image of a snapshot, as its shell prints it."""
+    return parsed(kafka.run(HERE / "Shell.java", snapshot, "tree", "/image"))
 
 
 def parsed(tree: str) -> dict[str, Any]:
