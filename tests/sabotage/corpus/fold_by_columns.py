@@ -4,8 +4,8 @@ from tests.sabotage.corpus.fold_of_topics import of_fold
 from tests.sabotage.mutant import mutant
 
 _RUNS = "test_partition_runs.py::"
-_BYTES = _RUNS + "test_no_byte_of_a_record_among_its_like_can_be_another"
-_WRONG = _RUNS + "test_whatever_is_wrong_with_a_snapshot_the_same_is_said_of_the_same_record"
+_BYTES = _RUNS + "test_no_byte_of_a_record_among_its_like_can_be_another[{}]"
+_WRONG = _RUNS + "test_whatever_is_wrong_with_a_snapshot_the_same_is_said_of_the_same_record[0]"
 _COLUMNS = "parts.topics.partition_columns:"
 _BUILDER = "parts.topics.builder:TopicsBuilder."
 
@@ -25,19 +25,19 @@ FOLD_BY_COLUMNS = (
     of_fold(
         "columns-without-isr",
         "Partitions by columns are all taken to have the first replicas in sync.",
-        _BYTES,
+        _BYTES.format("all-0"),
         (_COLUMNS + "_not_in_order", "if column != other:", "if column != other and width == _INT_BYTES:"),
     ),
     of_fold(
         "columns-without-leader",
         "Partitions by columns are all taken to be led by the first replica.",
-        _BYTES,
+        _BYTES.format("all-0"),
         (_COLUMNS + "_not_in_order", "(leader_at, _INT_BYTES)", "(leader_at, 0)"),
     ),
     of_fold(
         "columns-without-tags",
         "That a record has tags is not seen by columns.",
-        _BYTES,
+        _BYTES.format("all-1"),
         (_COLUMNS + "_not_in_order", "size - 1: 0,", ""),
     ),
     of_fold(
@@ -49,13 +49,13 @@ FOLD_BY_COLUMNS = (
     of_fold(
         "columns-of-a-replica-twice",
         "That a partition names a replica twice is not seen by columns.",
-        _BYTES,
+        _BYTES.format("some-0"),
         (_COLUMNS + "_read_alike", "*_with_equal_replicas(numbers)", ""),
     ),
     of_fold(
         "columns-lose-old-tags",
         "A record of the oldest version loses its tags when it becomes one of the newest.",
-        _BYTES,
+        _BYTES.format("all-0"),
         (_COLUMNS + "_canonical", "(version == _UNNAMED and value[-1])", "False"),
     ),
     of_fold(
