@@ -77,7 +77,9 @@ class Wound(msgspec.Struct):
     harm: Harm
     incarnation: int
     certain: bool
-    """Whether the next start must notice it: no process ran that could write over it."""
+    """Whether the next start must notice it: no process ran that could write over it. A later one need not:
+    the next may have died once it had mended the disk.
+    """
     was_noticed: bool = False
     """Whether the node has said since that it is not whole."""
 
@@ -167,8 +169,9 @@ class FaultBudget:
             self._forgotten[node.id] = Forgotten(world.auditor.committed)
             node.view().forgot = True
         self._before = before = self.wounds.get(node.id)
-        if before is not None and harm.start_counter != WIPED:
-            harm = msgspec.structs.replace(harm, identity=harm.identity or before.harm.identity)
+        if before is not None and before.harm.identity and not harm.identity:
+            left = _start_counter(node, before)
+            harm = msgspec.structs.replace(harm, identity=True, start_counter=left)
         self.wounds[node.id] = Wound(harm, node.incarnation, harm.noticed and not node.is_up)
 
     def forgive(self, node: "SimNode") -> None:
@@ -198,10 +201,10 @@ class FaultBudget:
         wound = self.wounds.get(node.id)
         if wound is None or not wound.harm.identity or wound.was_noticed:
             return True
-        if wound.harm.start_counter == WIPED:
+        counter = _start_counter(node, wound)
+        if counter == WIPED:
             return True
-        next_counter = wound.harm.start_counter + node.incarnation - wound.incarnation + 1
-        return self._is_remembered(node, self._others(node), next_counter, same_directory=True)
+        return self._is_remembered(node, self._others(node), counter + 1, same_directory=True)
 
     # -- after an event
 
@@ -250,7 +253,8 @@ class FaultBudget:
             and not harm.votes
             and (bool(node.directory.report.notes) or has_unread(node.directory.log))
         )
-        if wound.certain and not wound.was_noticed and not is_covered:
+        is_next = node.incarnation == wound.incarnation + 1
+        if wound.certain and is_next and not wound.was_noticed and not is_covered:
             raise Violation(f"DamageIsNoticed: {node.id} counts itself as whole after {harm}")
         if harm.identity:
             return wound.was_noticed and self._is_believed(node)
@@ -308,6 +312,12 @@ class FaultBudget:
     def _others(self, node: "SimNode") -> "list[SimNode]":
         """The other voters."""
         return [n for n in self._world.nodes.values() if n.is_voter and n is not node]
+
+
+def _start_counter(node: "SimNode", wound: Wound) -> int:
+    """How many starts a disk whose identity is gone counts by now; WIPED on a new directory."""
+    left = wound.harm.start_counter
+    return left if left == WIPED else left + node.incarnation - wound.incarnation
 
 
 def slots_of(node: "SimNode") -> dict[int, tuple[int, SidecarState]]:

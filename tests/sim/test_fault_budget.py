@@ -1,5 +1,7 @@
 """The fault budget tells what may be broken from what may not; it and the verdict see what is wrong."""
 
+import errno
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -185,6 +187,27 @@ def test_a_member_that_believes_a_damaged_disk_is_found_out() -> None:
         world.run_for(3 * S)
 
 
+def test_who_dies_while_it_mends_a_disk_need_not_notice_the_damage_again() -> None:
+    """Seed 143433: a snapshot took the place of a log that was cut short, and then the start died of an older
+    snapshot that could not be removed. The next start found nothing wrong.
+    """
+    world = world_at_work()
+    node = voter(world, leads=False)
+    node.crash()
+    world.fault_budget.note(node, NOTICED)
+
+    def refuse(operation: str, path: Path, size_bytes: int) -> int | None:
+        if operation == "pwrite":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return None
+
+    node.disk_fault = refuse
+    node.start()
+    assert world.run_until(lambda: bool(node.died_of), 3 * S)
+    node.disk_fault = None
+    assert world.run_until(lambda: node.id not in world.fault_budget.wounds, 10 * S)
+
+
 def test_an_election_file_that_the_sidecar_makes_good_need_not_be_noticed() -> None:
     world = world_at_work()
     node, leader = voter(world, leads=False), voter(world, leads=True)
@@ -257,6 +280,27 @@ def test_an_old_copy_that_nobody_met_is_not_started_too_often() -> None:
     assert not world.fault_budget.may_start_again(node)
     node.start()
     assert not node.is_up
+
+
+def test_other_damage_to_an_old_copy_does_not_make_its_starts_fewer() -> None:
+    """Seed 142604: a sector of an old copy was lost in its second start, and the third, which looked new to a
+    voter that had not met it, was taken for the first.
+    """
+    world = world_at_work()
+    node = voter(world, leads=False)
+    for _ in range(3):
+        node.crash()
+        node.start()
+        world.run_for(3 * S)
+    assert node.directory is not None
+    harm = Harm(identity=True, start_counter=node.directory.start_counter - 2)
+    node.crash()
+    world.fault_budget.note(node, harm)
+    node.incarnation += 1
+    world.fault_budget.note(node, NOTICED)
+    assert world.fault_budget.may_start_again(node)
+    node.incarnation += 1
+    assert not world.fault_budget.may_start_again(node)
 
 
 def stay_cut_off(world: World) -> None:
