@@ -27,9 +27,11 @@ from kraftd.controller.context import NO_CLIENT, Client, Context, ControllerSett
 from kraftd.controller.decided_elections import elections_in
 from kraftd.controller.decisions import (
     AfterWrite,
+    Answer,
     Decision,
     ImmediateResponse,
     KnownLeader,
+    NeedsRead,
     Resolved,
     RunningPlan,
     Started,
@@ -199,7 +201,7 @@ class ActiveController:
         if run is None:
             return None
         context = self._context(now, run.version, run.client)
-        decision: _Made | ImmediateResponse | AfterWrite | None
+        decision: _Made | Answer | None
         try:
             decision = self._go_on(run, context)
         except Exception as error:  # noqa: BLE001 - nothing was appended
@@ -338,9 +340,7 @@ class ActiveController:
 
     # -- inside: slices
 
-    def _begin(
-        self, run: RunningPlan, plan: Plan, context: Context
-    ) -> _Made | ImmediateResponse | AfterWrite | Started:
+    def _begin(self, run: RunningPlan, plan: Plan, context: Context) -> _Made | Answer | Started:
         """Begin a plan with its first slice, unless another one about the same broker has begun."""
         if plan.about is not None and self.plans.is_busy(plan.about):
             self.plans.hold(run, plan.about)
@@ -351,7 +351,7 @@ class ActiveController:
             self.plans.begin(run)
         return Started(run) if decision is None else decision
 
-    def _go_on(self, run: RunningPlan, context: Context) -> _Made | ImmediateResponse | AfterWrite | None:
+    def _go_on(self, run: RunningPlan, context: Context) -> _Made | Answer | None:
         """The next slice of a plan that has begun, or the decision of a request that had to wait for one."""
         if run.plan is None:
             decided = self._operations[type(run.request)].decide(context, run.request)
@@ -368,9 +368,7 @@ class ActiveController:
             self.plans.end(run)
         return decision_of_slice
 
-    def _slice(
-        self, run: RunningPlan, plan: Plan, context: Context
-    ) -> tuple[_Made | ImmediateResponse | AfterWrite | None, bool]:
+    def _slice(self, run: RunningPlan, plan: Plan, context: Context) -> tuple[_Made | Answer | None, bool]:
         """One slice: its write, or the response if the last slice is empty; and whether it is the last."""
         records, is_last = plan.advance(context)
         values: tuple[bytes, ...] = ()
@@ -397,8 +395,24 @@ class ActiveController:
                 run.kind, self.leader.epoch, values, response, run.request, run, elections=elections
             )
             return (write, image), True
-        self._tell(run.kind, plan)
-        return self._after_newest(run.request, response), True
+        return self._without_write(run, plan, response), True
+
+    def _without_write(self, run: RunningPlan, plan: Plan, response: Any) -> Answer:
+        """The response of a plan whose last slice is empty.
+
+        Node 1 leads epoch 1, is cut off, and does not know yet that node 3 leads epoch 2, where broker 5 has
+        registered. The name of node 3 leads to node 1: which has not heard of this start of broker 5.
+        """
+        decision = self._after_newest(run.request, response)
+        if not plan.is_confirmed or type(decision) is not ImmediateResponse:
+            self._tell(run.kind, plan)
+            return decision
+
+        def respond() -> Any:
+            self._tell(run.kind, plan)
+            return response
+
+        return NeedsRead(run.kind, respond, lambda error: self._refusal(run.request, error))
 
     def _ended(self, run: RunningPlan, plan: Plan, now: Now) -> None:
         """The last slice of a plan is about to be appended: see to what it left out."""

@@ -86,13 +86,6 @@ class Started(msgspec.Struct, frozen=True, eq=False):
     run: RunningPlan
 
 
-class Resolved(msgspec.Struct, frozen=True, eq=False):
-    """A plan ended without a last write: this is what goes to whoever asked for it."""
-
-    run: RunningPlan
-    decision: ImmediateResponse | AfterWrite
-
-
 class NeedsRead(msgspec.Struct, frozen=True, eq=False):
     """A response that needs a confirmed leader: `respond` after a good read, else `refuse`."""
 
@@ -101,7 +94,18 @@ class NeedsRead(msgspec.Struct, frozen=True, eq=False):
     refuse: Callable[[ErrorCode], Any]
 
 
-Decision: TypeAlias = Write | ImmediateResponse | AfterWrite | NeedsRead | Started
+Answer: TypeAlias = ImmediateResponse | AfterWrite | NeedsRead
+"""What a request without a write of its own leads to."""
+
+
+class Resolved(msgspec.Struct, frozen=True, eq=False):
+    """A plan ended without a last write: this is what goes to whoever asked for it."""
+
+    run: RunningPlan
+    decision: Answer
+
+
+Decision: TypeAlias = Write | Answer | Started
 
 
 class KnownLeader(msgspec.Struct, frozen=True):

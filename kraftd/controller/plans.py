@@ -81,6 +81,9 @@ class Plan(ABC):
     lost_directories: frozenset[Uuid] = frozenset()
     """The log directories that it has no more at the end of it: nobody else elects it there meanwhile."""
 
+    is_confirmed: bool = False
+    """Whether its response without a write waits until a majority has confirmed that this node leads."""
+
     is_given_up: bool = False
     """Whether it has ended without what its slices were for."""
 
@@ -117,9 +120,14 @@ class Plan(ABC):
 
 
 class Refused(Plan):
-    """A request that is refused with a line in the log: its sender cannot be told why, or may not look."""
+    """A request that is refused with a line in the log: its sender cannot be told why, or may not look.
+
+    Kafka refuses at once, by what a leader knows that may have been replaced. A broker that is told of
+    another start of itself never registers again, and the line tells an operator to restart it.
+    """
 
     kind = "Refused"
+    is_confirmed = True
 
     def __init__(self, response: Any, line: LogLine) -> None:
         self._response, self._line = response, line

@@ -198,6 +198,8 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         """Reply to the request whose read was confirmed or refused."""
         read, caller = self._reads.pop(done.token)
         caller.reply(read.respond() if done.error is ErrorCode.NONE else read.refuse(done.error))
+        if self._controller.lines:
+            self._write_lines()
 
     def _serve(self, event_class: EventClass, connection: Requester, request: Request) -> None:
         """Handle a request now, or let it wait for the next turn if this one was long."""
@@ -260,9 +262,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         elif type(decision) is ImmediateResponse:
             connection.reply(request.api_version, request.correlation_id, decision.response)
         elif type(decision) is NeedsRead:
-            token = self._next_token()
-            self._reads[token] = (decision, _caller(connection, request))
-            self._driver.deliver(ReadRequested(token, now.mono_ms + self._timeout_ms))
+            self._read(decision, _caller(connection, request))
         elif type(decision) is AfterWrite:
             self._reply_after(decision, _caller(connection, request))
         elif type(decision) is Started:
@@ -287,10 +287,18 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
 
     def _resolve(self, resolved: Resolved, caller: _Caller) -> None:
         decision = resolved.decision
-        if type(decision) is AfterWrite:
+        if isinstance(decision, ImmediateResponse):
+            caller.reply(decision.response)
+        elif isinstance(decision, AfterWrite):
             self._reply_after(decision, caller)
         else:
-            caller.reply(decision.response)
+            self._read(decision, caller)
+
+    def _read(self, read: NeedsRead, caller: _Caller) -> None:
+        """Reply once a majority has confirmed that this node leads, or that could not be."""
+        token = self._next_token()
+        self._reads[token] = (read, caller)
+        self._driver.deliver(ReadRequested(token, self._driver.now().mono_ms + self._timeout_ms))
 
     def _reply_after(self, after: AfterWrite, caller: _Caller) -> None:
         """Reply once a write is committed, the newest one.

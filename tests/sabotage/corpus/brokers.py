@@ -625,6 +625,18 @@ BROKERS = (
         ),
         where=_HEARTBEATS,
     ),
+    mutant(
+        "refused-by-who-leads-no-more",
+        "D-12",
+        "A leader that was replaced, and does not know it yet, tells a broker that its newest start is over.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._without_write",
+            "if not plan.is_confirmed or type(decision) is not ImmediateResponse:",
+            "if True:",
+        ),
+        where=_REGISTRATION,
+    ),
     # --- the queue ---
     mutant(
         "deadline",

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.context import ControllerSettings
-from kraftd.controller.decisions import AfterWrite, ImmediateResponse, Resolved, Started, Write
+from kraftd.controller.decisions import AfterWrite, ImmediateResponse, NeedsRead, Resolved, Started, Write
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import SUPPORTED, bootstrap_records
@@ -62,6 +62,7 @@ class BrokerWorld:
         self.settings = ControllerSettings(cluster_id="c", voter_ids=frozenset({ME}), **settings)
         self.waiting = deque()
         self.answers = {}
+        self.read_ends_with = ErrorCode.NONE
         self.controller = QuorumController(
             me=registration_of(ME, bytes([ME]) * 16, [Endpoint("host", 9093)]),
             bootstrap=bootstrap_records(),
@@ -158,6 +159,9 @@ class BrokerWorld:
             case AfterWrite():
                 assert self.waiting[-1][0] is decision.write
                 self.after.append((decision, caller))
+            case NeedsRead():
+                error = self.read_ends_with
+                self.answers[caller] = decision.refuse(error) if error else decision.respond()
             case Started():
                 self.plans[decision.run] = caller
 

@@ -218,6 +218,21 @@ def test_what_a_former_start_sends_late_is_refused_and_touches_nothing(world):
     assert world.register(5, start=3).error_code == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("error", [ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT])
+def test_no_start_is_told_of_another_by_who_may_lead_no_more(world, error):
+    """Seed 144010: a replaced leader, which a name led to, had not heard of the broker's newest start."""
+    world.up(5)
+    epoch = world.broker(5).broker_epoch
+    world.read_ends_with = error
+    assert world.beat(5, epoch=epoch + 1).error_code == error
+    assert world.register(5, start=2).error_code == error
+    assert {"heartbeat_refused", "broker_refused"}.isdisjoint(line.name for line in world.lines)
+    world.read_ends_with = ErrorCode.NONE
+    assert world.beat(5, epoch=epoch + 1).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert world.register(5, start=2).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert [line.name for line in world.lines[-2:]] == ["heartbeat_refused", "broker_refused"]
+
+
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_new_start_is_out_of_every_isr_first_and_eligible_only_after_a_stop_in_order(world, is_clean):
     world.up(5, 6)
