@@ -3,10 +3,11 @@
 `ImmediateResponse` can be sent at once. `Write` must be committed first: append its records, all or none,
 then ask `QuorumController.finished` for the response. `AfterWrite` has no records, and must wait for a write
 that others asked for. `NeedsRead` must wait for a linearizable read (D-12), then its response is read from
-the committed image of that moment. `Started` says that there is nothing to append yet: the request waits for
-the end of a plan about the same broker, or its own plan goes on with its next slice. What is done in slices
-is a `Write` each, which names its `RunningPlan`; whoever asked for the plan is answered with its last slice,
-or with a `Resolved` if there is none.
+the committed image of that moment, or is a refusal that holds by what was known when it was decided.
+`Started` says that there is nothing to append yet: the request waits for the end of a plan about the same
+broker, or its own plan goes on with its next slice. What is done in slices is a `Write` each, which names its
+`RunningPlan`; whoever asked for the plan is answered with its last slice, or with a `Resolved` if there is
+none.
 
 The texts of refusals are here too, because they are a promise (D-13): a client must be able to tell "not
 appended, safe to repeat" from "appended, outcome unknown".

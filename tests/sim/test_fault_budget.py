@@ -264,7 +264,8 @@ def test_who_counts_again_and_lacks_what_was_committed_is_found_out(monkeypatch:
         world.run_for(10 * S)
 
 
-def test_an_old_copy_that_nobody_met_is_not_started_too_often() -> None:
+def with_an_old_copy() -> tuple[World, SimNode]:
+    """A voter, down, with a copy of its directory that has two starts fewer than the others know."""
     world = world_at_work()
     node = voter(world, leads=False)
     for _ in range(3):
@@ -275,6 +276,11 @@ def test_an_old_copy_that_nobody_met_is_not_started_too_often() -> None:
     harm = Harm(identity=True, start_counter=node.directory.start_counter - 2)
     node.crash()
     world.fault_budget.note(node, harm)
+    return world, node
+
+
+def test_an_old_copy_that_nobody_met_is_not_started_too_often() -> None:
+    world, node = with_an_old_copy()
     assert world.fault_budget.may_start_again(node)
     node.incarnation += 2
     assert not world.fault_budget.may_start_again(node)
@@ -286,16 +292,7 @@ def test_other_damage_to_an_old_copy_does_not_make_its_starts_fewer() -> None:
     """Seed 142604: a sector of an old copy was lost in its second start, and the third, which looked new to a
     voter that had not met it, was taken for the first.
     """
-    world = world_at_work()
-    node = voter(world, leads=False)
-    for _ in range(3):
-        node.crash()
-        node.start()
-        world.run_for(3 * S)
-    assert node.directory is not None
-    harm = Harm(identity=True, start_counter=node.directory.start_counter - 2)
-    node.crash()
-    world.fault_budget.note(node, harm)
+    world, node = with_an_old_copy()
     node.incarnation += 1
     world.fault_budget.note(node, NOTICED)
     assert world.fault_budget.may_start_again(node)
