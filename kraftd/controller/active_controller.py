@@ -27,8 +27,8 @@ from kraftd.controller.context import NO_CLIENT, Client, Context, ControllerSett
 from kraftd.controller.decided_elections import elections_in
 from kraftd.controller.decisions import (
     AfterWrite,
-    Answer,
     Decision,
+    DecisionWithoutWrite,
     ImmediateResponse,
     KnownLeader,
     NeedsRead,
@@ -201,7 +201,7 @@ class ActiveController:
         if run is None:
             return None
         context = self._context(now, run.version, run.client)
-        decision: _Made | Answer | None
+        decision: _Made | DecisionWithoutWrite | None
         try:
             decision = self._go_on(run, context)
         except Exception as error:  # noqa: BLE001 - nothing was appended
@@ -340,7 +340,9 @@ class ActiveController:
 
     # -- inside: slices
 
-    def _begin(self, run: RunningPlan, plan: Plan, context: Context) -> _Made | Answer | Started:
+    def _begin(
+        self, run: RunningPlan, plan: Plan, context: Context
+    ) -> _Made | DecisionWithoutWrite | Started:
         """Begin a plan with its first slice, unless another one about the same broker has begun."""
         if plan.about is not None and self.plans.is_busy(plan.about):
             self.plans.hold(run, plan.about)
@@ -351,7 +353,7 @@ class ActiveController:
             self.plans.begin(run)
         return Started(run) if decision is None else decision
 
-    def _go_on(self, run: RunningPlan, context: Context) -> _Made | Answer | None:
+    def _go_on(self, run: RunningPlan, context: Context) -> _Made | DecisionWithoutWrite | None:
         """The next slice of a plan that has begun, or the decision of a request that had to wait for one."""
         if run.plan is None:
             decided = self._operations[type(run.request)].decide(context, run.request)
@@ -368,7 +370,9 @@ class ActiveController:
             self.plans.end(run)
         return decision_of_slice
 
-    def _slice(self, run: RunningPlan, plan: Plan, context: Context) -> tuple[_Made | Answer | None, bool]:
+    def _slice(
+        self, run: RunningPlan, plan: Plan, context: Context
+    ) -> tuple[_Made | DecisionWithoutWrite | None, bool]:
         """One slice: its write, or the response if the last slice is empty; and whether it is the last."""
         records, is_last = plan.advance(context)
         values: tuple[bytes, ...] = ()
@@ -397,7 +401,7 @@ class ActiveController:
             return (write, image), True
         return self._without_write(run, plan, response), True
 
-    def _without_write(self, run: RunningPlan, plan: Plan, response: Any) -> Answer:
+    def _without_write(self, run: RunningPlan, plan: Plan, response: Any) -> DecisionWithoutWrite:
         """The response of a plan whose last slice is empty.
 
         Node 1 leads epoch 1, is cut off, and does not know yet that node 3 leads epoch 2, where broker 5 has

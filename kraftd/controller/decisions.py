@@ -95,7 +95,7 @@ class NeedsRead(msgspec.Struct, frozen=True, eq=False):
     refuse: Callable[[ErrorCode], Any]
 
 
-Answer: TypeAlias = ImmediateResponse | AfterWrite | NeedsRead
+DecisionWithoutWrite: TypeAlias = ImmediateResponse | AfterWrite | NeedsRead
 """What a request without a write of its own leads to."""
 
 
@@ -103,10 +103,10 @@ class Resolved(msgspec.Struct, frozen=True, eq=False):
     """A plan ended without a last write: this is what goes to whoever asked for it."""
 
     run: RunningPlan
-    decision: Answer
+    decision: DecisionWithoutWrite
 
 
-Decision: TypeAlias = Write | Answer | Started
+Decision: TypeAlias = Write | DecisionWithoutWrite | Started
 
 
 class KnownLeader(msgspec.Struct, frozen=True):

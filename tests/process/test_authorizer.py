@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from cluster import Client, Cluster, Event, KafkaClient, alter_request
+from cluster import Client, Cluster, Event, KafkaClient, Node, alter_request
 from test_envelopes import envelope, forward, frame_of
 
 from kraftd.errors import ErrorCode
@@ -10,6 +10,8 @@ from kraftd.metadata.acl_kinds import AclOperation, AclPattern, AclPermission, A
 from kraftd.protocol import messages as m
 from kraftd.protocol.messages import DescribeNodeRequest
 from kraftd.runtime.config_values import STANDARD_AUTHORIZER
+from kraftd.storage import Disk, OsFileSystem
+from kraftd.storage.sidecar import Sidecar, load_durable_sidecar
 from kraftd.types import NO_NODE
 
 AUTHORIZER = {"authorizer.class.name": STANDARD_AUTHORIZER}
@@ -85,15 +87,24 @@ def test_who_has_no_right_does_nothing_and_the_quorum_goes_on(start: Callable[..
         )
 
 
+def forget_what_is_committed(node: Node) -> None:
+    """Leave a node's disk as it is before the first note of what is committed: how soon that comes is open."""
+    disk, path = Disk(OsFileSystem()), node.directory / "kraftd.state"
+    sidecar = Sidecar(disk, path, load_durable_sidecar(disk, path))
+    sidecar.move_recovery_point(None)
+    sidecar.close()
+
+
 def test_a_node_that_cannot_know_yet_who_may_do_what_refuses_nobody_for_good(
     start: Callable[..., Cluster],
 ) -> None:
-    """It has been started alone, so that nobody tells it what is committed."""
+    """It has been started alone, so that nobody tells it what is committed, and had not noted that either."""
     with start(3, settings=AUTHORIZER) as cluster:
         cluster[1].wait_for("leader_changed", where=is_known)
         for node in cluster:
             node.kill()
         alone, killed = cluster[1], cluster[1].mark()
+        forget_what_is_committed(alone)
         alone.start().wait_for("started", since=killed)
         with alone.client() as client:
             assert client.ask(DescribeNodeRequest()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
