@@ -88,7 +88,7 @@ def test_who_has_no_right_does_nothing_and_the_quorum_goes_on(start: Callable[..
 
 
 def forget_what_is_committed(node: Node) -> None:
-    """Leave a node's disk as it is before the first note of what is committed: how soon that comes is open."""
+    """Leave a disk as it is before the first note of what is committed: how soon that comes is open."""
     disk, path = Disk(OsFileSystem()), node.directory / "kraftd.state"
     sidecar = Sidecar(disk, path, load_durable_sidecar(disk, path))
     sidecar.move_recovery_point(None)
