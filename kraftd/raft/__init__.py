@@ -20,7 +20,7 @@ is all that other packages use. A module imports from its own line and from thos
     leader_state  follower_state           mutable: what a leader, a follower keeps
     snapshot_leases  snapshot_slots        snapshots that stay for who loads them; which observers may load
     purgatory  log_mirror                  fetches that wait at the leader; the log's ends and tail
-    peers  rejoin                          who each id belongs to; whether we may vote
+    peers  rejoin  probing                 who each id belongs to; whether we may vote; who accepts us
     accumulator  reads  request_manager    appends, linearizable reads and requests under way
     suspicion                              how long the leader was silent, and how long is too long
     epoch_states                           the states as values, and the table of transitions

@@ -19,12 +19,10 @@ from msgspec.structs import replace
 
 from kraftd.errors import CorruptBatchError, ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.raft import rpc
 from kraftd.raft.effects import RememberStateHealth
 from kraftd.raft.epoch_states import Follower, Unattached
 from kraftd.raft.events import BatchesRead, ConnectionClosed, SnapshotReceived
 from kraftd.raft.request_manager import RequestKind, Sent
-from kraftd.raft.rpc import FetchParams
 from kraftd.raft.snapshot_fetch import SnapshotFetch
 from kraftd.raft.state import RaftState
 from kraftd.raft.state_changes import StateChanges
@@ -41,7 +39,6 @@ from kraftd.types import (
     NodeId,
     Now,
     OffsetAndEpoch,
-    ReplicaKey,
     is_bootstrap,
 )
 
@@ -85,22 +82,6 @@ class FollowerRole:
         if not self.raft.may_vote:
             self.fetch(now)
 
-    def poll_probes(self, now: Now) -> None:
-        """Ask the voters that have not answered yet for their epoch, and whether they accept us (D-06)."""
-        raft = self.raft
-        for voter in self._voters_to_probe() if raft.rejoin.unheard else ():
-            if raft.requests.is_ready(voter, RequestKind.PROBE, now.mono_ms):
-                self._send_fetch(voter, RequestKind.PROBE, now, max_wait_ms=0)
-
-    def _voters_to_probe(self) -> list[NodeId]:
-        """The voters to probe. A node that may vote probes once it follows, and not its leader."""
-        raft = self.raft
-        if not raft.quorum.is_voter:
-            return []
-        if not raft.rejoin.is_whole:
-            return sorted(raft.rejoin.unheard)
-        return sorted(raft.rejoin.unheard - {raft.leader_id}) if isinstance(raft.state, Follower) else []
-
     def on_flushed(self, now: Now) -> None:
         """Send the next fetch, which acknowledges what a flush has made durable."""
         raft = self.raft
@@ -126,7 +107,7 @@ class FollowerRole:
         target = self._fetch_target(now)
         if target != NO_NODE:
             wait_ms = raft.timing.beat_ms if raft.may_vote else raft.timing.park_ms
-            self._send_fetch(target, RequestKind.FETCH, now, max_wait_ms=wait_ms)
+            raft.send_fetch(target, RequestKind.FETCH, now, max_wait_ms=wait_ms)
             if target == raft.leader_id:
                 raft.suspicion.on_asked(now.mono_ms)
 
@@ -163,18 +144,6 @@ class FollowerRole:
         others = tuple(node for node in raft.quorum.others if node != rejected)
         return others if raft.quorum.is_voter else (*others, *filter(is_bootstrap, raft.learned))
 
-    def _send_fetch(self, to: NodeId, kind: RequestKind, now: Now, *, max_wait_ms: int) -> None:
-        raft = self.raft
-        replica_id = raft.me.id if raft.rejoin.is_whole else NO_NODE
-        params = FetchParams(
-            ReplicaKey(replica_id, raft.me.directory_id),
-            raft.epoch,
-            raft.durable_position,
-            raft.high_watermark,
-            max_wait_ms,
-        )
-        raft.send(to, kind, rpc.fetch_request(raft.cluster_id, params, raft.log.fetch_bytes_max), now.mono_ms)
-
     def wake_at_ms(self) -> int:
         """Return the monotonic time at which this part must act next."""
         raft = self.raft
@@ -195,10 +164,6 @@ class FollowerRole:
                 )
             if not raft.may_vote and isinstance(raft.state, Follower | Unattached):
                 wake_at_ms = min(wake_at_ms, raft.requests.next_ready_ms(self._sources(), RequestKind.FETCH))
-        if raft.rejoin.unheard:
-            wake_at_ms = min(
-                wake_at_ms, raft.requests.next_ready_ms(self._voters_to_probe(), RequestKind.PROBE)
-            )
         return wake_at_ms
 
     # --- losing the leader ------------------------------------------------------------------------------
@@ -240,7 +205,8 @@ class FollowerRole:
         """Handle a fetch response that passed the common checks: append, truncate, or wait and retry."""
         raft = self.raft
         if error == ErrorCode.INVALID_VOTER_KEY:
-            if not raft.peers.is_outdated(raft.peers.outbound_identity(sent.to)):
+            is_outdated = raft.peers.is_outdated(raft.peers.outbound_identity(sent.to))
+            if not is_outdated and sent.to not in raft.rejoin.not_accepted_by:
                 self._record_amnesia()
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
             return
@@ -365,7 +331,8 @@ class FollowerRole:
 
     def failure_backoff_ms(self, sent: Sent) -> int:
         """How many ms to wait before a peer whose response failed is asked again; longer for probes."""
-        return LONG_BACKOFF_MS if sent.kind is RequestKind.PROBE or self._is_leader_rejected else 0
+        is_probe = sent.kind in (RequestKind.PROBE, RequestKind.INTRODUCTION)
+        return LONG_BACKOFF_MS if is_probe or self._is_leader_rejected else 0
 
     # --- our own promises -------------------------------------------------------------------------------
 
@@ -388,5 +355,6 @@ class FollowerRole:
         if isinstance(raft.state, Follower) and raft.rejoin.try_complete(
             raft.epoch, raft.follower_state.leader_high_watermark, raft.log.flushed_offset
         ):
+            raft.requests.forget(RequestKind.PROBE)  # those had no id, or were to wait
             raft.out.append(RememberStateHealth(HealthKind.WHOLE))
             raft.clear_alarm("not_whole")

@@ -45,6 +45,7 @@ from kraftd.raft.epoch_states import (
 from kraftd.raft.follower import FollowerRole
 from kraftd.raft.leader import LeaderRole
 from kraftd.raft.log_mirror import FETCH_BYTES_MAX, SNAPSHOT_CHUNK_BYTES, TAIL_BYTES_MAX, LogMirror, OpenedLog
+from kraftd.raft.probing import Probing
 from kraftd.raft.quorum_requests import QuorumRequests
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.replication import Replication
@@ -122,6 +123,7 @@ class RaftNode:
         serving = SnapshotServing(raft, self._replication)
         self._leader = LeaderRole(raft, self._changes, self._replication)
         self._follower = FollowerRole(raft, self._changes)
+        self._probing = Probing(raft)
         self._snapshots = Snapshots(raft, serving, self._follower)
         self._requests = QuorumRequests(raft, self._elections, Announcements(raft, self._changes), serving)
         self._resignation = Resignation(raft, self._changes)
@@ -247,7 +249,7 @@ class RaftNode:
                 break
         else:
             raise InvariantError(f"{state_name(raft.state)} of epoch {raft.epoch} finds no rest")
-        self._follower.poll_probes(now)
+        self._probing.poll(now)
         self._resignation.poll_stopping(now)
         if self._claims.waiting:
             self._claims.poll(now)
@@ -296,6 +298,7 @@ class RaftNode:
         wake_at_ms = min(
             part_ms,
             self._resignation.wake_at_ms(),
+            self._probing.wake_at_ms(),
             self._claims.wake_at_ms() if self._claims.waiting else NEVER_MS,
             raft.requests.next_timeout_ms(),
         )
@@ -351,12 +354,7 @@ class RaftNode:
         if not raft.is_plausible_epoch(header.leader_and_epoch.epoch):
             self._reject(sent, f"it speaks of epoch {header.leader_and_epoch.epoch}", now)
             return
-        if (
-            event.sender in raft.rejoin.unheard
-            and header.error != ErrorCode.INVALID_VOTER_KEY
-            and raft.peers.is_trusted(raft.peers.outbound_identity(event.sender))
-        ):
-            raft.rejoin.record_response(event.sender, max(raft.epoch, header.leader_and_epoch.epoch))
+        self._probing.on_response(sent, header)
         # A pre-vote opens no epoch at the voter (D-07): node 2, in epoch 4, grants node 3 one for epoch 5 and
         # may still name epoch 4. The ballot goes by epoch and round of the request.
         is_old = header.leader_and_epoch.epoch < raft.epoch and sent.kind is not RequestKind.PRE_VOTE

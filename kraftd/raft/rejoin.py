@@ -49,10 +49,19 @@ class Rejoin:
     when it ends behind all that this node has acknowledged. So what the others have told since the start
     stays good, and the leader that is followed already will do, if its epoch is later than that.
 
-    Every voter must answer once after each start, too: only the others can tell a wiped or restored disk.
+    Every voter must answer once after each start, too: only the others can tell a wiped or restored disk. And
+    every voter must accept a start that is whole again.
     """
 
-    __slots__ = ("_epoch_to_exceed", "_highest", "_quorum", "health", "unheard")
+    __slots__ = (
+        "_epoch_to_exceed",
+        "_highest",
+        "_quorum",
+        "health",
+        "not_accepted_by",
+        "refused_by",
+        "unheard",
+    )
 
     def __init__(self, health: StateHealth, quorum: Quorum) -> None:
         self.health = health
@@ -60,9 +69,13 @@ class Rejoin:
         self._highest: Epoch = 0
         self._epoch_to_exceed: Epoch | None = None
         self.unheard: frozenset[NodeId] = frozenset(quorum.others)
-        """The voters that have not answered since this start, or since amnesia was found or a rejoin
-        ended.
+        """The voters that have not answered since this start, or since amnesia was found."""
+        self.not_accepted_by: frozenset[NodeId] = frozenset()
+        """The voters that may still remember another directory, or a later start, under our id although this
+        start is whole again.
         """
+        self.refused_by: frozenset[NodeId] = frozenset()
+        """Those of them that have said so, and not been told since that this start knew of its loss."""
 
     @property
     def is_whole(self) -> bool:
@@ -88,6 +101,7 @@ class Rejoin:
             return False
         self.health = msgspec.structs.replace(self.health, amnesia=(reason,), uninitialized=False)
         self.unheard = frozenset(self._quorum.others)
+        self.not_accepted_by = self.refused_by = frozenset()
         self._epoch_to_exceed, self._highest = None, 0
         return True
 
@@ -128,8 +142,25 @@ class Rejoin:
         if leader_epoch <= self._epoch_to_exceed or not 0 <= high_watermark <= flushed_offset:
             return False
         self.health = StateHealth()
-        self.unheard = frozenset(self._quorum.others)
+        # Node 2 has seen node 3 fetch without id, and keeps that in memory. It restarts, and still remembers
+        # node 3's former directory. If node 3 left it at that, leader 1 died, and node 2 neither counted node
+        # 3's vote nor gave it one, nobody could lead; and if node 3 took node 2's word for news of another
+        # loss, it would not count for a second time.
+        self.not_accepted_by, self.refused_by = frozenset(self._quorum.others), frozenset()
         return True
+
+    def record_refusal(self, voter: NodeId) -> None:
+        """Record that a voter remembers another directory, or a later start, under our id."""
+        self.refused_by |= {voter}
+
+    def record_introduction(self, voter: NodeId) -> None:
+        """Record that a voter was told that this start knew of its loss."""
+        self.refused_by -= {voter}
+
+    def record_acceptance(self, voter: NodeId) -> None:
+        """Record that a voter takes this start for the one that it is."""
+        self.not_accepted_by -= {voter}
+        self.refused_by -= {voter}
 
     def mark_initialized(self) -> bool:
         """Record that a vote was given or that the log has records. Returns False if that was known."""

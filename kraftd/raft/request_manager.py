@@ -24,6 +24,8 @@ class RequestKind(StrEnum):
     FETCH_SNAPSHOT = "fetch-snapshot"
     PROBE = "probe"
     """A fetch that only asks for the receiver's epoch, and whether it accepts us (D-06)."""
+    INTRODUCTION = "introduction"
+    """A fetch without id of a node that is whole again: it says that this start knew of its loss (D-06)."""
     PRE_VOTE = "pre-vote"
     VOTE = "vote"
     BEGIN = "begin"

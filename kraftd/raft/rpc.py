@@ -426,6 +426,7 @@ _RESPONSE_OF: dict[RequestKind, type[m.QuorumResponse]] = {
     RequestKind.FETCH: m.FetchResponse,
     RequestKind.FETCH_SNAPSHOT: m.FetchSnapshotResponse,
     RequestKind.PROBE: m.FetchResponse,
+    RequestKind.INTRODUCTION: m.FetchResponse,
     RequestKind.PRE_VOTE: m.VoteResponse,
     RequestKind.VOTE: m.VoteResponse,
     RequestKind.BEGIN: m.BeginQuorumEpochResponse,

@@ -40,7 +40,7 @@ from kraftd.raft.log_mirror import LogMirror
 from kraftd.raft.peers import Peers
 from kraftd.raft.rejoin import Rejoin, StateHealth
 from kraftd.raft.request_manager import RequestKind, RequestManager
-from kraftd.raft.rpc import LeaderAndEpoch
+from kraftd.raft.rpc import FetchParams, LeaderAndEpoch
 from kraftd.raft.suspicion import Suspicion
 from kraftd.raft.timing import BEHIND_RECORDS, WRONG_SUSPICION_MS, RandomSource, Timing
 from kraftd.raft.voters import Quorum, VoterSet
@@ -53,6 +53,7 @@ from kraftd.types import (
     Epoch,
     HealthKind,
     NodeId,
+    Now,
     Offset,
     OffsetAndEpoch,
     PeerIdentity,
@@ -247,6 +248,21 @@ class RaftState:
         """Send a request and expect its response."""
         correlation_id = self.requests.send(to, kind, self.epoch, now_ms, round_=round_)
         self.out.append(Send(to, correlation_id, request))
+
+    def send_fetch(self, to: NodeId, kind: RequestKind, now: Now, *, max_wait_ms: int) -> None:
+        """Send a fetch from the durable end of the log, under this node's id if it may be counted, unless it
+        is an introduction (D-06).
+        """
+        is_counted = self.rejoin.is_whole and kind is not RequestKind.INTRODUCTION
+        params = FetchParams(
+            ReplicaKey(self.me.id if is_counted else NO_NODE, self.me.directory_id),
+            self.epoch,
+            self.durable_position,
+            self.high_watermark,
+            max_wait_ms,
+        )
+        request = rpc.fetch_request(self.cluster_id, params, self.log.fetch_bytes_max)
+        self.send(to, kind, request, now.mono_ms)
 
     def reply(self, handle: Handle, response: QuorumResponse) -> None:
         """Answer a request."""

@@ -15,7 +15,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from kraftd.records import names
+from kraftd.records import meta_properties, names
+from kraftd.storage.disk import Disk
+from kraftd.storage.filesystem import OsFileSystem
+from kraftd.storage.sidecar import read_sidecar
 from kraftd.types import NodeId
 from tests.chaos.quorum import NODES
 from tests.chaos.scene import Fault, Scene, hand_over
@@ -136,16 +139,34 @@ async def _cut_behind(scene: Scene, node_id: NodeId, end_offset: int) -> None:
 
 
 async def _counts_again(scene: Scene, node_id: NodeId) -> None:
-    """Wait until a node is whole and has the state."""
+    """Wait until a node is whole, has the state, and is the one that the others would know after a restart.
+
+    Node 3 is whole while node 2 is down; if both are killed before they meet, node 2 knows only the directory
+    that was wiped, and node 3 says once more that it does not count.
+    """
     until_s = time.monotonic() + _LOADED_S
     while time.monotonic() < until_s:
         with contextlib.suppress(OSError, EOFError, TimeoutError):
             view = await scene.quorum.describe(node_id)
             if view.whole and view.image_hash and view.applied_offset:
-                return
-            if view.applied_offset:  # it counts again only after an election without it
+                if _is_known_to_others(scene, node_id):
+                    return
+            elif view.applied_offset:  # it counts again only after an election without it
                 await hand_over(scene.quorum, -1)
         await asyncio.sleep(0.5)
     scene.quorum.problems.append(
         f"node {node_id} had not loaded the state of the others within {_LOADED_S:.0f} s"
     )
+
+
+def _is_known_to_others(scene: Scene, node_id: NodeId) -> bool:
+    """Whether each other node has noted durably which directory is that of this one."""
+    cluster, disk = scene.quorum.cluster, Disk(OsFileSystem())
+    own = meta_properties.decode((cluster[node_id].directory / names.META_PROPERTIES).read_bytes())
+    knowing = set()
+    for other in NODES:
+        state = read_sidecar(disk, cluster[other].directory / names.SIDECAR).state
+        for peer in state.local_state.peers if state is not None else ():
+            if (peer.node_id, peer.directory_id) == (node_id, own.directory_id):
+                knowing.add(other)
+    return knowing == {*NODES} - {node_id}

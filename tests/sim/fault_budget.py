@@ -111,6 +111,10 @@ class FaultBudget:
         self.halts_are_allowed = world.derive("atlas").random() < HALTING_PART
         self._before: Wound | None = None
         self._forgotten: dict[NodeId, Forgotten] = {}
+        self._not_whole: dict[NodeId, int] = {}
+        """The last incarnation of a voter that was not whole."""
+        self._whole_again: dict[NodeId, int] = {}
+        """The incarnation of a voter that has become whole while it ran; its disk was not hurt since."""
 
     # -- before a fault
 
@@ -163,6 +167,7 @@ class FaultBudget:
         if not node.is_voter:
             return
         self.were_hurt.add(node.id)
+        self._whole_again.pop(node.id, None)
         if self.judge(node, harm) is Judgement.HALTS:
             self.halt_expected = True
         if harm.identity:
@@ -220,11 +225,23 @@ class FaultBudget:
         if view.forgot:
             self._look_for_what_it_forgot(node, view)
         wound = self.wounds.get(node.id)
+        self._look_whether_it_stays_whole(node, view)
         if wound is None:
             if not view.is_whole:
                 raise Violation(f"SoundDisksAreBelieved: {node.id} is not whole, and nothing happened to it")
         elif node.incarnation > wound.incarnation and self._is_healed(node, wound, view):
             del self.wounds[node.id]
+
+    def _look_whether_it_stays_whole(self, node: "SimNode", view: NodeView) -> None:
+        """The process that counts again is not taken for another one: those who were away when it was heard
+        are told that it knew.
+        """
+        if not view.is_whole:
+            self._not_whole[node.id] = node.incarnation
+            if self._whole_again.get(node.id) == node.incarnation:
+                raise Violation(f"WhoCountsAgainIsBelieved: {node.id} was whole again, and is not")
+        elif self._not_whole.get(node.id) == node.incarnation:
+            self._whole_again[node.id] = node.incarnation
 
     def _look_for_what_it_forgot(self, node: "SimNode", view: NodeView) -> None:
         """Who counts again may be asked for all that it may have acknowledged before."""

@@ -264,6 +264,33 @@ def test_who_counts_again_and_lacks_what_was_committed_is_found_out(monkeypatch:
         world.run_for(10 * S)
 
 
+def test_who_counts_again_and_doubts_itself_anew_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wiped voter is whole again, and takes the word of one that was away for news of another loss."""
+    world = world_at_work()
+    try_soundly = Rejoin.try_complete
+
+    def complete_and_forget(rejoin: Rejoin, epoch: Epoch, high_watermark: Offset, flushed: Offset) -> bool:
+        is_whole = try_soundly(rejoin, epoch, high_watermark, flushed)
+        if is_whole:
+            rejoin.unheard, rejoin.not_accepted_by = rejoin.not_accepted_by, frozenset()
+        return is_whole
+
+    monkeypatch.setattr(Rejoin, "try_complete", complete_and_forget)
+    node = voter(world, leads=False)
+    node.crash()
+    world.fault_budget.note(node, WIPE)
+    node.wipe()
+    node.start()
+    world.run_for(5 * S)
+    resign(world, voter(world, leads=True))
+    assert world.run_until(lambda: node.view().is_whole, 10 * S)
+    (away,) = {*world.nodes.values()} - {node, voter(world, leads=True)}
+    away.crash()
+    away.start()
+    with fires("WhoCountsAgainIsBelieved", f"{node.id} was whole again"):
+        world.run_for(5 * S)
+
+
 def with_an_old_copy() -> tuple[World, SimNode]:
     """A voter, down, with a copy of its directory that has two starts fewer than the others know."""
     world = world_at_work()

@@ -70,6 +70,42 @@ def test_a_wiped_voter_is_uncounted_until_a_leader_was_elected_without_it(
 
 
 @pytest.mark.covers("D-06")
+@pytest.mark.parametrize("leads", [False, True])
+def test_who_was_away_when_a_voter_became_whole_again_is_told_that_it_knew(leads: bool) -> None:
+    """Node 1 has seen node 3 fetch without its id, which it keeps in memory; it is restarted, as operators do
+    to have another leader elected, and node 3 is whole before it is back.
+    """
+    cluster = written()
+    cluster.crash(3)
+    cluster.wipe(3)
+    cluster.run(50)
+    cluster.start(3)
+    cluster.run(2_000)
+    cluster.resign(1, to=2)
+    cluster.run_until(lambda: cluster.raft_node(3).is_whole)
+    assert cluster.leader == 2
+    cluster.crash(1)
+    cluster.run(50)
+    if leads:
+        cluster.resign(2, to=3)
+        cluster.run_until(lambda: cluster.leader == 3)
+    cluster.take_trace()
+    cluster.start(1)
+    cluster.run(3_000)
+    assert " not_whole" not in cluster.take_trace(), "it does not doubt itself for a second time"
+    assert cluster.raft_node(3).is_whole
+
+    # And node 2 is not needed any more: the two elect each other, and write, after another start too.
+    cluster.crash(2)
+    cluster.restart(3)
+    cluster.run_until(lambda: cluster.leader in (1, 3))
+    leader = cluster.leader or 0
+    token = cluster.append(leader, b"held by who was away and who was wiped")
+    cluster.run(200)
+    assert cluster.outcome(leader, token) == ErrorCode.NONE
+
+
+@pytest.mark.covers("D-06")
 def test_a_node_in_doubt_is_not_asked_over_and_over() -> None:
     cluster = written()
     cluster.crash(3)

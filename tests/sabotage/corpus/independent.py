@@ -683,14 +683,60 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.rejoin:Rejoin.try_complete",
-            "    self.health = StateHealth()\n    self.unheard = frozenset(self._quorum.others)\n",
-            "    self.health = StateHealth()\n",
+            "    self.not_accepted_by, self.refused_by = frozenset(self._quorum.others), frozenset()\n",
+            "",
         ),
         where=("tests/stories/test_identity.py",),
     ),
     # Node 3 got a new disk and mends under leader 1. Node 2 has only seen it fetch without id, which it
     # keeps in memory, and restarts: it still remembers the old directory. Leader 1 dies: 2 does not count
     # the vote of 3, and refuses to give 3 one. Nobody leads until node 1 is back.
+    *(
+        mutant(
+            name,
+            "identity",
+            why,
+            "tests",
+            edit,
+            where=(
+                "tests/stories/test_identity.py::test_who_was_away_when_a_voter_became_whole_again_is_told_that_it_knew",
+            ),
+        )
+        for name, why, edit in (
+            (
+                "whole-again-and-lost-anew",
+                "Who is whole again takes the word of a voter that was away for news of another loss.",
+                (
+                    "kraftd.raft.follower:FollowerRole.on_fetch_response",
+                    "if not is_outdated and sent.to not in raft.rejoin.not_accepted_by:",
+                    "if not is_outdated:",
+                ),
+            ),
+            (
+                "whole-again-and-never-told",
+                "A voter that was away is asked by an id that it refuses, and not told that this start knew.",
+                ("kraftd.raft.rejoin:Rejoin.record_refusal", "self.refused_by |= {voter}", "pass"),
+            ),
+            (
+                "introduced-and-taken-for-accepted",
+                "The answer to a fetch without id is taken for the word of a voter that has accepted the id.",
+                (
+                    "kraftd.raft.probing:Probing.on_response",
+                    "rejoin.record_introduction(voter)",
+                    "rejoin.record_acceptance(voter)",
+                ),
+            ),
+            (
+                "leader-whole-again-asks-nobody",
+                "Who is whole again and leads does not ask the voters that were away.",
+                (
+                    "kraftd.raft.probing:Probing._targets",
+                    "to_probe = rejoin.not_accepted_by | (rejoin.unheard if is_follower else frozenset())",
+                    "to_probe = rejoin.not_accepted_by | rejoin.unheard if is_follower else frozenset()",
+                ),
+            ),
+        )
+    ),
     mutant(
         "inbound-end-takes-the-link",
         "identity",
