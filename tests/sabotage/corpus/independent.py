@@ -738,6 +738,16 @@ INDEPENDENT: tuple[Mutant, ...] = (
         )
     ),
     mutant(
+        "any-answer-accepts",
+        "identity",
+        "Whatever a voter answers to a fetch by an id is taken for its word that it accepts that.",
+        "tests",
+        ("kraftd.raft.probing:Probing.on_response", "elif header.error in _ACCEPTED:", "else:"),
+        where=(
+            "tests/unit/raft/test_behaviours_rejoining.py::test_who_counts_again_asks_a_voter_until_its_id_is_accepted",
+        ),
+    ),
+    mutant(
         "inbound-end-takes-the-link",
         "identity",
         "When any connection of a peer ends, it is forgotten who answers on our own connection to it.",

@@ -14,7 +14,7 @@ from kraftd.raft.rejoin import Rejoin, StateHealth
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch
 from kraftd.raft.voters import Quorum
 from kraftd.records.batch import encode_batch
-from kraftd.types import Election, NodeId, Offset, OffsetAndEpoch, PeerIdentity, ReplicaKey
+from kraftd.types import NO_NODE, Election, NodeId, Offset, OffsetAndEpoch, PeerIdentity, ReplicaKey
 from tests.conformance import covers
 from tests.stories.cluster import voter_set
 from tests.unit.raft.lone import Lone, every, key_of
@@ -123,6 +123,29 @@ def test_what_was_heard_before_the_loss_was_known_does_not_help_to_rejoin() -> N
     assert not lone.raft_node.is_whole, "the leader of epoch 9 may have been elected by that copy"
     lone.ask_begin(10, 3)
     lead(lone, 3, high_watermark=2)
+    assert lone.raft_node.is_whole
+
+
+@covers("D-06")
+def test_who_counts_again_asks_a_voter_until_its_id_is_accepted() -> None:
+    """Node 3 was away when leader 2 made node 1 whole, and still knows the directory that was lost."""
+    lone = forgetful()
+    lone.ask_begin(6, 2)
+    lead(lone, 2, high_watermark=2)
+    assert lone.raft_node.is_whole
+    asked = []
+    for error in (
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_VOTER_KEY,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ):
+        (send,) = [send for send in fetches(lone) if send.to == 3]
+        asked.append(send.request.replica_state.replica_id)  # type: ignore[union-attr]
+        lone.answer(send, rpc.fetch_response(error, LeaderAndEpoch(6, 2)))
+        lone.run(1_000)
+    assert asked == [1, 1, NO_NODE, 1], "after the refusal it says once that it knew"
+    assert [send for send in fetches(lone) if send.to == 3] == []
     assert lone.raft_node.is_whole
 
 
