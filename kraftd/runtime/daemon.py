@@ -312,6 +312,8 @@ class Daemon:
 
     def _log_started(self) -> None:
         config, directory = self._config, self._directory
+        for warning in directory.warnings:
+            self._logger.warning("directory", text=warning)
         if config.unknown_keys:
             instead = keys_in_place_of(config.unknown_keys)
             told = {"instead": instead} if instead else {}

@@ -62,7 +62,7 @@ def start(config: Config, logger: Logger, log_writer: LogWriter) -> int:
     try:
         _allow_files()
         give_back_long_blocks()
-        directory = _open_directory(config, logger)
+        directory = _open_directory(config)
         with asyncio.Runner(loop_factory=NodeLoop) as runner:
             runner.get_loop().set_exception_handler(fatal.on_loop)
             runner.run(serve(config, directory, logger, log_writer, fatal.on_task))
@@ -133,7 +133,7 @@ def _allow_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _open_directory(config: Config, logger: Logger) -> NodeDirectory:
+def _open_directory(config: Config) -> NodeDirectory:
     directory = NodeDirectory.open(
         OsFileSystem(),
         config.metadata_dir,
@@ -142,7 +142,6 @@ def _open_directory(config: Config, logger: Logger) -> NodeDirectory:
         voter_ids=tuple(sorted(config.voters)),
         config=rolling_of(config.log),
         other_log_dirs=tuple(config.log_dirs),
-        tell=lambda warning: logger.warning("directory", text=warning),
     )
     refuse_dynamic_voters(directory)
     refuse_old_log(directory)

@@ -13,7 +13,7 @@ Not here: the steps of an opening (`opening`), formatting (`formatting`), readin
 (`kraftd.logtools.inspection`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -100,7 +100,6 @@ class NodeDirectory:
         quorum_state_version: int = 0,
         config: LogConfig | None = None,
         other_log_dirs: Sequence[Path] = (),
-        tell: Callable[[str], None] = lambda _warning: None,
     ) -> "NodeDirectory":
         """Open a formatted directory for a daemon.
 
@@ -114,21 +113,12 @@ class NodeDirectory:
             quorum_state_version: 0 while the voters are static.
             config: When segments roll.
             other_log_dirs: Must not hold a metadata log too.
-            tell: Called with each warning as soon as what it tells of is done, so that it is told even if the
-                opening fails after it.
 
         Raises:
             StorageError: Not formatted, in use, another node's or cluster's, or not readable at all.
             StorageFailure: The disk refused a write.
         """
         disk = Disk(fs)
-        warnings: list[str] = []
-
-        def warn(texts: Iterable[str]) -> None:
-            for text in texts:
-                warnings.append(text)
-                tell(text)
-
         if not fs.is_directory(path):
             raise StorageError(f"{path}: no such directory: {FORMAT_OR_MOUNT}")
         refuse_second_log(fs, path, other_log_dirs)
@@ -146,11 +136,10 @@ class NodeDirectory:
             if gone:
                 raise StorageError(gone)
             prepare_log_directory(disk, log_path)
-            finding, sidecar, told = open_sidecar(disk, path)
+            finding, sidecar, warnings = open_sidecar(disk, path)
             undo.callback(sidecar.close, sync=False)
-            warn(told)
             set_aside = keep_only_usable_log(disk, log_path, sidecar, survey)
-            warn(set_aside)
+            warnings += set_aside
             if finding.written_elsewhere:
                 record_incomplete_copy(disk, log_path, sidecar, survey.ids)
             believed = sidecar.high_watermark
@@ -158,17 +147,16 @@ class NodeDirectory:
                 disk, log_path, recovery_points=sidecar, config=config, snapshots=survey.ids
             )
             undo.callback(log.abandon)
-            warn((*report.torn, *report.notes))
-            warn(remove_leftovers(disk, log_path))
+            warnings += remove_leftovers(disk, log_path)
             elections = ElectionStore(
                 disk, log_path, sidecar, finding.checksum, version=quorum_state_version, voter_ids=voter_ids
             )
             snapshots, told = sort_snapshots(disk, log_path, survey, log, report)
-            warn(() if set_aside else told)
+            warnings += [] if set_aside else told
             self = cls(disk, path, lock, properties, sidecar, log, elections, snapshots)
             self.report = report
             self.start_id = random_uuid()
-            self.warnings = tuple(warnings)
+            self.warnings = (*warnings, *report.torn, *report.notes)
             self.high_watermark = min([believed, *(damage.offset for damage in report.damage)])
             elections.prepare(finding)
             self._assess_health(finding)

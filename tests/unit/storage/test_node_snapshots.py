@@ -1,8 +1,5 @@
 """A node's directory and its snapshots: installed, cut at, found at a start, damaged."""
 
-import errno
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +8,6 @@ from kraftd.errors import InvariantError, StorageError
 from kraftd.records import names
 from kraftd.records.snapshot import encode_snapshot
 from kraftd.storage import LogConfig, NodeDirectory, OsFileSystem, format_directory
-from kraftd.storage.disk import StorageFailure
-from kraftd.storage.filesystem import FileSystem
 from kraftd.types import Election, HealthKind, OffsetAndEpoch, ReplicaKey
 from tests.unit.storage.batches import batch, run_of
 from tests.unit.storage.test_node_directory import log_path, random_uuid
@@ -20,17 +15,9 @@ from tests.unit.storage.test_node_directory import log_path, random_uuid
 SMALL = LogConfig(segment_bytes=4 * len(batch(0)))
 
 
-def open_at(
-    path: Path, fs: FileSystem | None = None, tell: Callable[[str], None] = lambda _warning: None
-) -> NodeDirectory:
+def open_at(path: Path) -> NodeDirectory:
     return NodeDirectory.open(
-        fs or OsFileSystem(),
-        path,
-        node_id=1,
-        random_uuid=random_uuid,
-        voter_ids=(1, 2, 3),
-        config=SMALL,
-        tell=tell,
+        OsFileSystem(), path, node_id=1, random_uuid=random_uuid, voter_ids=(1, 2, 3), config=SMALL
     )
 
 
@@ -359,29 +346,6 @@ def test_the_power_fails_before_what_others_have_made_durable_is_durable_here(tm
     node = open_at(tmp_path)
     assert (node.log.start_offset, node.log.end_offset, node.damage, node.amnesia) == (20, 20, (), ())
     assert "the snapshot at offset 20 in epoch 3 takes the place of the log" in node.warnings[0]
-    node.close()
-
-
-@pytest.mark.covers("D-05", "D-23")
-def test_what_a_start_has_mended_is_told_even_if_it_dies_of_something_else(tmp_path: Path) -> None:
-    """The next start finds nothing wrong any more."""
-
-    class KeepsTheOlder(OsFileSystem):
-        def unlink(self, path: Path) -> None:
-            if path.name == older:
-                raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-            super().unlink(path)
-
-    node = used(tmp_path)
-    older = names.snapshot_name(freeze(node, 5))
-    freeze(node, 20)
-    node.abandon()
-    told: list[str] = []
-    with pytest.raises(StorageFailure, match=older):
-        open_at(tmp_path, KeepsTheOlder(), told.append)
-    assert "the snapshot at offset 20 in epoch 3 takes the place of the log" in told[0]
-    node = open_at(tmp_path)
-    assert node.warnings == ()
     node.close()
 
 
