@@ -90,6 +90,7 @@ def _tests(mutant: Mutant, number: int) -> None:
     failures = _Failures()
     with tempfile.TemporaryDirectory() as folder:
         words = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", f"{folder}/tests"]
+        words.append("--hypothesis-seed=0")  # the same examples each time: caught always, or never
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             pytest.main([*words, mutant.where[number - 1]], plugins=[failures])
     if failures.first:

@@ -72,6 +72,7 @@ def test_a_large_set_of_numbers_grows_and_shrinks_one_by_one():
     st.sets(st.integers(0, 12), min_size=1),
     st.sampled_from([0, 2, 16]),
 )
+@example([(0, 0), *((1, low) for low in range(8))], {1}, 2)  # from behind others in a block into the next
 def test_a_set_of_numbers_loses_all_that_begin_alike(members, prefixes, cut_max):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed_int_set, "_CUT_MAX", cut_max)
