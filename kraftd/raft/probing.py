@@ -54,8 +54,9 @@ class Probing:
 
     @property
     def is_due(self) -> bool:
-        """Whether the word of any voter is missing."""
-        return bool(self.raft.rejoin.unheard or self.raft.rejoin.not_accepted_by)
+        """Whether the word of any voter is missing. An observer asks for none."""
+        rejoin = self.raft.rejoin
+        return self.raft.quorum.is_voter and bool(rejoin.unheard or rejoin.not_accepted_by)
 
     def on_response(self, sent: Sent, header: CommonResponse) -> None:
         """Note what any response says of its sender's epoch, and of whom it takes this node for."""
@@ -82,8 +83,6 @@ class Probing:
         by its ordinary fetches.
         """
         raft, rejoin = self.raft, self.raft.rejoin
-        if not raft.quorum.is_voter:
-            return ((RequestKind.PROBE, []),)
         if not rejoin.is_whole:
             return ((RequestKind.PROBE, sorted(rejoin.unheard)),)
         is_follower = isinstance(raft.state, Follower)

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from kraftd.records import meta_properties, names
-from kraftd.storage.disk import Disk
-from kraftd.storage.filesystem import OsFileSystem
+from kraftd.storage import Disk, OsFileSystem
 from kraftd.storage.sidecar import read_sidecar
 from kraftd.types import NodeId
 from tests.chaos.quorum import NODES

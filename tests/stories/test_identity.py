@@ -92,7 +92,7 @@ def test_who_was_away_when_a_voter_became_whole_again_is_told_that_it_knew(leads
     cluster.take_trace()
     cluster.start(1)
     cluster.run(3_000)
-    assert " not_whole" not in cluster.take_trace(), "it does not doubt itself for a second time"
+    assert "not_whole" not in cluster.take_trace(), "it does not doubt itself for a second time"
     assert cluster.raft_node(3).is_whole
 
     # And node 2 is not needed any more: the two elect each other, and write, after another start too.
