@@ -81,6 +81,16 @@ def voter(world: World, *, leads: bool) -> SimNode:
     return next(node for node in world.nodes.values() if node.is_leader is leads)
 
 
+def restart_wiped(world: World) -> SimNode:
+    """A voter that does not lead, started on an empty disk."""
+    node = voter(world, leads=False)
+    node.crash()
+    world.fault_budget.note(node, WIPE)
+    node.wipe()
+    node.start()
+    return node
+
+
 def test_a_disk_that_all_others_know_may_be_wiped() -> None:
     world = world_at_work()
     assert world.fault_budget.judge(voter(world, leads=False), WIPE) is Judgement.SURVIVES
@@ -255,11 +265,7 @@ def test_who_counts_again_and_lacks_what_was_committed_is_found_out(monkeypatch:
         return try_soundly(rejoin, epoch + LATER, reached, flushed_offset)
 
     monkeypatch.setattr(Rejoin, "try_complete", try_early)
-    node = voter(world, leads=False)
-    node.crash()
-    world.fault_budget.note(node, WIPE)
-    node.wipe()
-    node.start()
+    node = restart_wiped(world)
     with fires("WhoCountsAgainHoldsWhatWasCommitted", f"{node.id} is whole with "):
         world.run_for(10 * S)
 
@@ -276,11 +282,7 @@ def test_who_counts_again_and_doubts_itself_anew_is_found_out(monkeypatch: pytes
         return is_whole
 
     monkeypatch.setattr(Rejoin, "try_complete", complete_and_forget)
-    node = voter(world, leads=False)
-    node.crash()
-    world.fault_budget.note(node, WIPE)
-    node.wipe()
-    node.start()
+    node = restart_wiped(world)
     world.run_for(5 * S)
     resign(world, voter(world, leads=True))
     assert world.run_until(lambda: node.view().is_whole, 10 * S)
