@@ -78,6 +78,7 @@ def test_every_version_that_is_advertised_is_answered(start: Callable[..., Clust
     with start(3) as cluster:
         leader = cluster.wait_leader()
         follower = next(node for node in cluster if node is not leader)
+        follower.wait_for("leader_changed", where=lambda line: line["leader"] == leader.node_id)
         for node in (leader, follower):
             with kafka_client(cluster, node.node_id) as client:
                 for api in client.api_versions.api_keys:
