@@ -490,6 +490,12 @@ class Cluster:
         lines = "\n".join(f"--- node {node.node_id}\n{node.last_lines(8)}" for node in self)
         raise TimeoutWaitingError(f"no leader within {timeout_s} s\n{lines}")
 
+    def wait_follower(self, leader: Node) -> Node:
+        """Wait until the first other node follows this leader; it may start after the two that elect it."""
+        follower = next(node for node in self if node is not leader)
+        follower.wait_for("leader_changed", where=lambda line: line["leader"] == leader.node_id)
+        return follower
+
     def commit(self, name: str, value: str, *, broker: str = "", timeout_s: float = WAIT_S) -> float:
         """Set a config through whoever leads, trying until it is committed; the seconds it took."""
         began = time.monotonic()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cluster import Cluster, KafkaClient, Node, alter_request
+from cluster import Cluster, KafkaClient, alter_request
 
 from kraftd.controller.access import FORWARDABLE
 from kraftd.errors import ErrorCode
@@ -44,12 +44,6 @@ def describe_quorum() -> m.DescribeQuorumRequest:
         topic_name=METADATA_TOPIC, partitions=(m.DescribeQuorumRequestPartitionData(partition_index=0),)
     )
     return m.DescribeQuorumRequest(topics=(topic,))
-
-
-def follower_of(cluster: Cluster, leader: Node) -> Node:
-    follower = next(node for node in cluster if node is not leader)
-    follower.wait_for("leader_changed", where=lambda line: line["leader"] == leader.node_id)
-    return follower
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -140,7 +134,7 @@ def test_a_follower_sends_the_broker_to_the_controller_by_an_error_of_the_envelo
     """Inside, the error would reach the client, and the broker would not look for another controller."""
     with start(3) as cluster:
         leader = cluster.wait_leader()
-        with KafkaClient(follower_of(cluster, leader).port) as broker:
+        with KafkaClient(cluster.wait_follower(leader).port) as broker:
             for api in broker.api_versions.api_keys:
                 if api.api_key in FORWARDABLE:
                     request = ABOUT_SOMETHING[KAFKA.apis[api.api_key].name]

@@ -164,8 +164,7 @@ def test_resign_to_a_named_voter(start: Start) -> None:
 
 def test_a_node_that_does_not_lead_says_so(start: Start) -> None:
     cluster = start()
-    leader = cluster.wait_leader()
-    follower = next(node for node in cluster if node is not leader)
+    follower = cluster.wait_follower(cluster.wait_leader())
     with follower.client() as client:
         assert client.set_config(NAME, "x", broker="1") == 41
         assert client.resign().error_code != 0

@@ -77,8 +77,7 @@ def test_every_version_that_is_advertised_is_answered(start: Callable[..., Clust
     """By a leader and by followers: no response lacks a field's place in an old version."""
     with start(3) as cluster:
         leader = cluster.wait_leader()
-        follower = next(node for node in cluster if node is not leader)
-        follower.wait_for("leader_changed", where=lambda line: line["leader"] == leader.node_id)
+        follower = cluster.wait_follower(leader)
         for node in (leader, follower):
             with kafka_client(cluster, node.node_id) as client:
                 for api in client.api_versions.api_keys:
@@ -115,8 +114,7 @@ def test_an_observer_reads_the_log_by_kafkas_wire(start: Callable[..., Cluster])
 def test_a_follower_and_a_stranger_under_a_voters_id_are_refused(start: Callable[..., Cluster]) -> None:
     with start(3) as cluster:
         leader = cluster.wait_leader()
-        follower = next(node for node in cluster if node is not leader)
-        follower.wait_for("leader_changed", where=lambda line: line["leader"] == leader.node_id)
+        follower = cluster.wait_follower(leader)
         epoch = leader.describe().epoch
         with kafka_client(cluster, follower.node_id) as client:
             refused = client.ask(fetch(0, epoch=epoch))

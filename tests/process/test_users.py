@@ -10,7 +10,7 @@ from cluster import Cluster, KafkaClient
 
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from tests.process.test_envelopes import follower_of, forward
+from tests.process.test_envelopes import forward
 from tests.process.test_kraftctl import kraftctl
 from tests.process.test_watch import Watcher
 
@@ -60,7 +60,7 @@ def test_both_are_decided_at_the_active_controller_alone_asked_directly_or_in_an
                 assert (result.user, result.error_code, result.error_message) == ("alice", 0, None)
                 (result,) = tell(credential("bob", 5)).results
                 assert (result.error_code, bool(result.error_message)) == (93, True)
-        with KafkaClient(follower_of(cluster, leader).port) as client:
+        with KafkaClient(cluster.wait_follower(leader).port) as client:
             assert [each.error_code for each in client.ask(QUOTAS).entries] == [41]
             assert [each.error_code for each in client.ask(credential("carol")).results] == [41]
             assert forward(client, credential("carol"), 0) is ErrorCode.NOT_CONTROLLER
