@@ -234,11 +234,12 @@ class FaultBudget:
 
     def _look_whether_it_stays_whole(self, node: "SimNode", view: NodeView) -> None:
         """The process that counts again is not taken for another one: those who were away when it was heard
-        are told that it knew.
+        are told that it knew. Records that it finds lost, in a segment that its start took unread, are news.
         """
         if not view.is_whole:
             self._not_whole[node.id] = node.incarnation
-            if self._whole_again.get(node.id) == node.incarnation:
+            was_whole = self._whole_again.pop(node.id, None) == node.incarnation
+            if was_whole and not node.has_lost_records:
                 raise Violation(f"WhoCountsAgainIsBelieved: {node.id} was whole again, and is not")
         elif self._not_whole.get(node.id) == node.incarnation:
             self._whole_again[node.id] = node.incarnation

@@ -213,6 +213,11 @@ class SimNode:
         """Whether it leads, as far as it knows."""
         return self.parts is not None and self.parts.raft_node.is_leader
 
+    @property
+    def has_lost_records(self) -> bool:
+        """Whether it knows that records of its log are lost."""
+        return self.parts is not None and bool(self.parts.raft_node._raft.rejoin.health.damage)
+
     def works_off(self) -> bool:
         """Whether its controller is in the middle of a plan: decided in part, or in part not committed."""
         active = self.parts.controller._active if self.parts is not None else None

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.audit.linearizability import Operation
+from kraftd.raft.events import LogDamaged
 from kraftd.raft.rejoin import Rejoin
 from kraftd.types import Election, Epoch, Offset
 from tests.firing import fires
@@ -291,6 +292,20 @@ def test_who_counts_again_and_doubts_itself_anew_is_found_out(monkeypatch: pytes
     away.start()
     with fires("WhoCountsAgainIsBelieved", f"{node.id} was whole again"):
         world.run_for(5 * S)
+
+
+def test_who_counts_again_may_find_records_lost_on_its_disk() -> None:
+    """Bytes rot under a wiped voter before it is whole again; it reads them when somebody fetches them."""
+    world = world_at_work()
+    node = restart_wiped(world)
+    world.run_for(5 * S)
+    world.fault_budget.note(node, NOTICED)
+    resign(world, voter(world, leads=True))
+    assert world.run_until(lambda: node.view().is_whole, 10 * S)
+    assert node.parts is not None
+    node.parts.driver.deliver(LogDamaged(node.parts.raft_node.log.generation, "at byte 8849"))
+    world.run_for(5 * S)
+    assert not node.view().is_whole
 
 
 def with_an_old_copy() -> tuple[World, SimNode]:
