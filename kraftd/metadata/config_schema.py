@@ -93,7 +93,7 @@ class ConfigKey(msgspec.Struct, frozen=True):
 
     def complaint(self, value: str) -> str | None:
         """What is wrong with `value`, in words that follow the name; None if nothing is."""
-        value = value.strip()
+        value = trimmed(value)
         if self.type in _INTEGER_BITS:
             return self._integer_complaint(value)
         if self.type is ConfigType.DOUBLE:
@@ -139,8 +139,10 @@ class Synonym(msgspec.Struct, frozen=True):
         """Its value as one of the topic's config. As in Kafka, hours that are no number are none."""
         if self.factor == 1:
             return value
-        number = value.strip()
-        return str(int(number) * self.factor) if _INTEGER.fullmatch(number) else "0"
+        try:
+            return str(whole_number(value) * self.factor)
+        except ValueError:
+            return "0"
 
 
 _INTEGER_BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
@@ -152,9 +154,37 @@ def _one_of(words: frozenset[str]) -> str:
     return "one of " + ", ".join(sorted(words))
 
 
+_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
+"""What Java's `String.trim` takes away."""
+_BESIDE_COMMAS = " \t\n\v\f\r"
+"""What Java's patterns call white space, unless told otherwise."""
+
+
+def trimmed(value: str) -> str:
+    """A value without the blanks around it that Kafka takes away.
+
+    Python's `strip` takes more. If `retention.ms` were "1000" with a no-break space before it, controllers
+    would read 1000, and each broker with a replica would end as it loads its logs: Kafka reads no number.
+    """
+    return value.strip(_TRIMMED)
+
+
+def whole_number(value: str) -> int:
+    """The value of a config that is a whole number.
+
+    Raises:
+        ValueError: It is none.
+    """
+    number = trimmed(value)
+    if not _INTEGER.fullmatch(number):
+        raise ValueError(value)
+    return int(number)
+
+
 def split_list(value: str) -> list[str]:
     """The items of a list value; an empty value has none."""
-    return [item.strip() for item in value.split(",")] if value.strip() else []
+    items = trimmed(value)
+    return [item.strip(_BESIDE_COMMAS) for item in items.split(",")] if items else []
 
 
 def broker_key(name: str) -> ConfigKey | None:

@@ -14,7 +14,7 @@ from kraftd.controller.configs.effective import BrokerConfigs
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import quoted
 from kraftd.errors import ErrorCode
-from kraftd.metadata.config_schema import client_metrics_key, split_list
+from kraftd.metadata.config_schema import client_metrics_key, split_list, whole_number
 
 _INTERVAL: Final = "interval.ms"
 _MATCH: Final = "match"
@@ -49,7 +49,7 @@ def check_client_metrics_configs(
     for name, value in new.items():
         if complaint := _value_complaint(name, value):
             raise RefusedError(ErrorCode.INVALID_CONFIG, f"{name} {complaint}.")
-    interval_ms = int(new.get(_INTERVAL, _INTERVAL_MS_MIN))
+    interval_ms = whole_number(new[_INTERVAL]) if _INTERVAL in new else _INTERVAL_MS_MIN
     if not _INTERVAL_MS_MIN <= interval_ms <= _INTERVAL_MS_MAX:
         text = f"{_INTERVAL} must be from {_INTERVAL_MS_MIN} to {_INTERVAL_MS_MAX}, not {interval_ms}."
         raise RefusedError(ErrorCode.INVALID_REQUEST, text)

@@ -18,7 +18,9 @@ is set. The items of a list are appended and subtracted without the blanks aroun
 does not know those of client metrics.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -71,6 +73,8 @@ _TOO_MANY_CONFIGS: Final = (
 
 _Request: TypeAlias = IncrementalAlterConfigsRequest | AlterConfigsRequest
 _Records: TypeAlias = list[ConfigRecord | ClearElrRecord]
+_Brokers: TypeAlias = Callable[[], BrokerConfigs]
+"""The same for all resources of a request; made when the first one asks, since that takes an image."""
 
 
 class CreationConfigs(msgspec.Struct, frozen=True):
@@ -93,9 +97,12 @@ def alter_configs(context: Context, request: AlterConfigsRequest) -> tuple[_Reco
 
 
 def set_at_creation(
-    context: Context, topic: str, configs: Sequence[CreateTopicsRequestCreatableTopicConfig]
+    context: Context,
+    brokers: BrokerConfigs,
+    topic: str,
+    configs: Sequence[CreateTopicsRequestCreatableTopicConfig],
 ) -> CreationConfigs:
-    """The configs of a topic that is about to be made.
+    """The configs of a topic that is about to be made, beside those of brokers.
 
     Raises:
         RefusedError: INVALID_CONFIG, if it cannot have them.
@@ -107,7 +114,7 @@ def set_at_creation(
         _check_length(config.name, config.value)
         values[config.name] = config.value
     if values:
-        check_topic_configs(BrokerConfigs(context.image, context.settings), {}, values)
+        check_topic_configs(brokers, {}, values)
         check_configs(context, _TOPIC, topic, values)
     records = [ConfigRecord(_TOPIC, topic, name, value) for name, value in values.items()]
     return CreationConfigs([*records, *_cleared(context, records)], values)
@@ -135,13 +142,14 @@ _Outcome: TypeAlias = tuple[ErrorCode, str | None, int, str]
 def _decide(
     context: Context,
     request: Any,
-    changes: Callable[[Context, ResourceRules, Any], list[ConfigRecord]],
+    changes: Callable[[Context, _Brokers, ResourceRules, Any], list[ConfigRecord]],
     refuse: Callable[[Any, ErrorCode, str], Any],
     respond: Callable[[Sequence[_Outcome]], Any],
 ) -> tuple[_Records, Any]:
     room = OutcomeRoom([resource.resource_name for resource in request.resources])
     if not room.holds_all:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_RESOURCES)
+    brokers = cache(lambda: BrokerConfigs(context.image, context.settings))
     asked = 0
     written: list[ConfigRecord] = []
     outcomes: list[_Outcome] = []
@@ -160,7 +168,7 @@ def _decide(
             asked += len(resource.configs)
             if asked > OPERATION_RECORDS_MAX:
                 return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
-            written += changes(context, rules, resource)
+            written += changes(context, brokers, rules, resource)
         except RefusedError as refused:
             outcomes.append((refused.code, room.text(str(refused)), kind, name))
         else:
@@ -216,7 +224,10 @@ def _response(outcomes: Sequence[_Outcome]) -> AlterConfigsResponse:
 
 
 def _changes(
-    context: Context, rules: ResourceRules, resource: IncrementalAlterConfigsRequestAlterConfigsResource
+    context: Context,
+    brokers: _Brokers,
+    rules: ResourceRules,
+    resource: IncrementalAlterConfigsRequestAlterConfigsResource,
 ) -> list[ConfigRecord]:
     """What an IncrementalAlterConfigs writes of one resource."""
     kind, name = resource.resource_type, resource.resource_name
@@ -224,11 +235,14 @@ def _changes(
     for change in resource.configs:
         _check_config_name(change.name, asked)
         asked[change.name] = _new_value(context, kind, name, change, rules)
-    return _written(context, rules, kind, name, asked)
+    return _written(context, brokers, rules, kind, name, asked)
 
 
 def _replacement(
-    context: Context, rules: ResourceRules, resource: AlterConfigsRequestAlterConfigsResource
+    context: Context,
+    brokers: _Brokers,
+    rules: ResourceRules,
+    resource: AlterConfigsRequestAlterConfigsResource,
 ) -> list[ConfigRecord]:
     """What an AlterConfigs writes of one resource: what it names, and then what it does not name is gone."""
     kind, name = resource.resource_type, resource.resource_name
@@ -237,11 +251,12 @@ def _replacement(
         _check_config_name(config.name, asked)
         asked[config.name] = _needed(config.name, config.value)
     not_named = {there: None for there, _ in context.image[CONFIGS].of(kind, name) if there not in asked}
-    return _written(context, rules, kind, name, asked, not_named)
+    return _written(context, brokers, rules, kind, name, asked, not_named)
 
 
 def _written(
     context: Context,
+    brokers: _Brokers,
     rules: ResourceRules,
     kind: int,
     resource_name: str,
@@ -265,7 +280,7 @@ def _written(
     if rules.check_configs is not None:
         old = dict(context.image[CONFIGS].of(kind, resource_name))
         new = {name: value for name, value in {**old, **changes}.items() if value is not None}
-        rules.check_configs(BrokerConfigs(context.image, context.settings), old, new)
+        rules.check_configs(brokers(), old, new)
     if rules.check_exists is not None:
         rules.check_exists(context.image, resource_name)
     altered = {record.name: record.value for record in records if record.name not in not_named}
@@ -316,12 +331,26 @@ def _new_value(
         raise RefusedError(ErrorCode.INVALID_CONFIG, text)
     current = context.image[CONFIGS].get(kind, resource_name, change.name)
     items = split_list(current if current is not None else key.default or "")
-    for item in split_list(value):
-        if operation == ConfigOperation.APPEND and item not in items:
-            items.append(item)
-        elif operation == ConfigOperation.SUBTRACT and item in items:
-            items.remove(item)
-    return ",".join(items)
+    change_items = _appended if operation == ConfigOperation.APPEND else _subtracted
+    return ",".join(change_items(items, split_list(value)))
+
+
+def _appended(items: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Some items, and those others that are not there yet."""
+    known = set(items)
+    return [*items, *(item for item in dict.fromkeys(others) if item not in known)]
+
+
+def _subtracted(items: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Some items without the others: of equal ones the first goes, and one more for each time it is named."""
+    left = Counter(others)
+    kept = []
+    for item in items:
+        if left[item]:
+            left[item] -= 1
+        else:
+            kept.append(item)
+    return kept
 
 
 def _needed(name: str, value: str | None) -> str:

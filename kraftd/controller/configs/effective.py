@@ -21,12 +21,14 @@ from kraftd.controller.response_room import quoted
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.metadata.config_schema import (
     CLUSTER_DEFAULT,
+    ConfigKey,
     ResourceType,
     Synonym,
     broker_key,
     topic_key,
     topic_names,
     topic_synonyms,
+    whole_number,
 )
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.configs import CONFIGS
@@ -70,10 +72,15 @@ def broker_places(image: MetadataImage, settings: ControllerSettings) -> BrokerP
 
 
 class BrokerConfigs:
-    """The configs that brokers' topics fall back to: of this controller, of all brokers, of the file."""
+    """The configs that brokers' topics fall back to: of this controller, of all brokers, of the file.
+
+    One decision asks for the same ones for each of its topics or groups: what was found is kept.
+    """
 
     def __init__(self, image: MetadataImage, settings: ControllerSettings) -> None:
         self._places = broker_places(image, settings)
+        self._of_topics: dict[str, EffectiveConfig] = {}
+        self._numbers: dict[str, int] = {}
 
     def topic_configs(self, own: Mapping[str, str]) -> list[EffectiveConfig]:
         """Every config of a topic that has `own`, by name."""
@@ -88,9 +95,10 @@ class BrokerConfigs:
             raise InvariantError(f"Kafka defines no config {name} of topics")
         if name in own:
             return EffectiveConfig(name, own[name], Source.TOPIC, key.is_sensitive)
-        for value, source in self._set(topic_synonyms(name)):
-            return EffectiveConfig(name, value, source, key.is_sensitive)
-        return EffectiveConfig(name, key.default, Source.DEFAULT, key.is_sensitive)
+        found = self._of_topics.get(name)
+        if found is None:
+            found = self._of_topics[name] = self._of_no_topic(key)
+        return found
 
     def value(self, name: str) -> str:
         """A broker's config that has a default."""
@@ -103,7 +111,15 @@ class BrokerConfigs:
 
     def number(self, name: str) -> int:
         """A broker's config that is a number and has a default."""
-        return number(name, self.value(name))
+        found = self._numbers.get(name)
+        if found is None:
+            found = self._numbers[name] = number(name, self.value(name))
+        return found
+
+    def _of_no_topic(self, key: ConfigKey) -> EffectiveConfig:
+        for value, source in self._set(topic_synonyms(key.name)):
+            return EffectiveConfig(key.name, value, source, key.is_sensitive)
+        return EffectiveConfig(key.name, key.default, Source.DEFAULT, key.is_sensitive)
 
     def _set(self, synonyms: Sequence[Synonym]) -> Iterator[tuple[str, Source]]:
         """The values that are set under one of these names, the one in force first."""
@@ -126,7 +142,7 @@ def number(name: str, value: str | None) -> int:
         RefusedError: It is none: a file or an old log holds what could not be set now.
     """
     try:
-        return int(value or "")
+        return whole_number(value or "")
     except ValueError:
         text = f"The value of {name} that is in force, {quoted(value or '')}, is no whole number."
         raise RefusedError(ErrorCode.INVALID_CONFIG, text) from None

@@ -14,7 +14,7 @@ from kraftd.controller.configs.effective import BrokerConfigs
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import quoted
 from kraftd.errors import ErrorCode
-from kraftd.metadata.config_schema import group_key
+from kraftd.metadata.config_schema import group_key, trimmed, whole_number
 
 _BOUNDS: Final = (
     (
@@ -60,10 +60,15 @@ _BOUNDS: Final = (
 _BROKER_PREFIX: Final = "group."
 _KINDS: Final = ("consumer", "share", "streams")
 _OFFSET_RESET: Final = "share.auto.offset.reset"
+_NUMBER: Final = r"\+?0*([0-9]{1,19})"
 _BY_DURATION: Final = re.compile(
-    r"by_duration:(?i:\+?P(?=.)(?:\+?\d+D)?(?:T(?=.)(?:\+?\d+H)?(?:\+?\d+M)?(?:\+?\d+(?:[.,]\d{0,9})?S)?)?)",
-    re.ASCII,
+    rf"by_duration:(?i:\+?P(?=.)(?:{_NUMBER}D)?"
+    rf"(?:T(?=.)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}(?:[.,][0-9]{{0,9}})?S)?)?)"
 )
+_SECONDS: Final = (86_400, 3_600, 60, 1)
+"""Of a day, an hour, a minute and a second: the numbers of a duration in their order."""
+_DURATION_S_MAX: Final = (1 << 63) - 1
+"""The longest duration that Kafka can read."""
 
 
 def check_group_name(name: str) -> None:
@@ -82,7 +87,7 @@ def check_group_configs(brokers: BrokerConfigs, _old: Mapping[str, str], new: Ma
             raise _invalid(f"Groups have no config {quoted(name)}.")
         complaint = key.complaint(value)
         if complaint is None and name == _OFFSET_RESET:
-            complaint = _offset_reset_complaint(value.strip())
+            complaint = _offset_reset_complaint(trimmed(value))
         if complaint is not None:
             raise _invalid(f"{name} {complaint}.")
     for name, low_name, high_name in _BOUNDS:
@@ -100,12 +105,17 @@ def check_group_configs(brokers: BrokerConfigs, _old: Mapping[str, str], new: Ma
 
 
 def _number(brokers: BrokerConfigs, own: Mapping[str, str], name: str) -> int:
-    return int(own[name]) if name in own else brokers.number(_BROKER_PREFIX + name)
+    return whole_number(own[name]) if name in own else brokers.number(_BROKER_PREFIX + name)
 
 
 def _offset_reset_complaint(value: str) -> str | None:
-    if value in ("earliest", "latest") or _BY_DURATION.fullmatch(value):
+    if value in ("earliest", "latest"):
         return None
+    duration = _BY_DURATION.fullmatch(value)
+    if duration is not None:
+        numbers = [int(number or 0) for number in duration.groups()]
+        if sum(number * unit for number, unit in zip(numbers, _SECONDS, strict=True)) <= _DURATION_S_MAX:
+            return None
     return f"must be earliest, latest or by_duration:PnDTnHnMn.nS, not {quoted(value)}"
 
 

@@ -14,7 +14,7 @@ from kraftd.controller.configs.effective import BrokerConfigs, number
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import quoted
 from kraftd.errors import ErrorCode
-from kraftd.metadata.config_schema import split_list, topic_key
+from kraftd.metadata.config_schema import split_list, topic_key, trimmed
 
 _REMOTE_STORAGE: Final = "remote.log.storage.system.enable"
 """The broker's config without which no topic can be kept elsewhere."""
@@ -100,7 +100,7 @@ _LISTS: Final[Mapping[str, Callable[[str], str | None]]] = {
 
 
 def _is_true(value: str) -> bool:
-    return value.strip().lower() == "true"
+    return trimmed(value).lower() == "true"
 
 
 def _invalid(text: str) -> RefusedError:

@@ -26,7 +26,12 @@ from kraftd.controller.context import Context, Leaving, ReadContext
 from kraftd.controller.decided_elections import DecidedElection
 from kraftd.controller.partitions.election import ElectionKind
 from kraftd.controller.partitions.partition_change_builder import Rules, Target, decided_change
-from kraftd.metadata.config_schema import MIN_IN_SYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, ResourceType
+from kraftd.metadata.config_schema import (
+    MIN_IN_SYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION,
+    ResourceType,
+    trimmed,
+)
 from kraftd.metadata.election_reasons import Fate, LeaderFate, Leadership, Rule, as_told, reason_of
 from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
 from kraftd.metadata.image import MetadataImage
@@ -153,7 +158,7 @@ class PartitionRules:
         min_isr = number(MIN_IN_SYNC_REPLICAS, value_of(MIN_IN_SYNC_REPLICAS))
         unclean = value_of(UNCLEAN_LEADER_ELECTION) or ""
         replicas = min_isr if first is None else len(first.replicas)
-        return TopicRules(min(min_isr, replicas), unclean.strip().lower() == "true")
+        return TopicRules(min(min_isr, replicas), trimmed(unclean).lower() == "true")
 
     def _topic_config(self, topic: str, name: str) -> str | None:
         """The value in force of a topic's config."""

@@ -146,8 +146,8 @@ CONFORMANCE = (
     _other(
         "appending-what-is-there",
         "An item is appended to a list that has it already.",
-        "kraftd.controller.configs.configuration_control:_new_value",
-        "operation == ConfigOperation.APPEND and item not in items",
-        "operation == ConfigOperation.APPEND",
+        "kraftd.controller.configs.configuration_control:_appended",
+        "if item not in known",
+        "if item",
     ),
 )

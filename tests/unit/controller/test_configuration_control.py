@@ -189,6 +189,14 @@ def test_two_appends_to_one_list_under_one_resource_named_twice_are_both_refused
     assert [result.error_code for result in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
 
 
+def test_items_are_appended_once_and_subtracted_one_by_one():
+    there = holding(metric_reporters="a,b,a,c")
+    appended = outcome(change("metric.reporters", "c,d,d", APPEND), image=there)
+    assert appended == {"metric.reporters": "a,b,a,c,d"}
+    subtracted = outcome(change("metric.reporters", "a,x,c", SUBTRACT), image=there)
+    assert subtracted == {"metric.reporters": "b,a"}
+
+
 def test_eligible_leader_replicas_guards_the_minimum():
     elr = apply_all(EMPTY, [FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)], 0)
     minimum = "min.insync.replicas"

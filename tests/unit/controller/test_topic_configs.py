@@ -97,6 +97,58 @@ def test_a_topic_takes_what_kafka_defines(config, value, error):
 
 
 @pytest.mark.parametrize(
+    ("config", "value"),
+    [
+        ("retention.ms", "\u00a01000"),
+        ("segment.bytes", "\u30001048576"),
+        ("min.insync.replicas", "1\u2003"),
+        ("min.cleanable.dirty.ratio", "\u00a00.5"),
+        ("cleanup.policy", "compact\u00a0"),
+        ("cleanup.policy", "compact,\u00a0delete"),
+        ("compression.type", "gzip\u2028"),
+        ("unclean.leader.election.enable", "\x85true"),
+        ("message.timestamp.type", "CreateTime\u00a0"),
+    ],
+)
+def test_a_topics_value_has_the_blanks_that_brokers_take_away_and_no_others(config, value):
+    """A broker whose Java refuses a topic's config does not start any more."""
+    assert set_one(TOPIC, "t", config, value) is ErrorCode.INVALID_CONFIG
+    plain = value.strip("\u00a0\u3000\u2003\u2028\x85").replace("\u00a0", "")
+    assert set_one(TOPIC, "t", config, f"\x00 \t{plain}\x1f") is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "config"),
+    [
+        (GROUP, "g", "consumer.session.timeout.ms"),
+        (CLIENT_METRICS, "s", "interval.ms"),
+        (BROKER, "", "log.retention.ms"),
+    ],
+)
+def test_so_has_that_of_groups_subscriptions_and_brokers(kind, name, config):
+    assert set_one(kind, name, config, "\u00a045000") is ErrorCode.INVALID_CONFIG
+    assert set_one(kind, name, config, "\x0045000\x01") is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"),
+    [
+        ("by_duration:PT1H30M", True),
+        ("by_duration:P106751991167300D", True),
+        ("by_duration:P106751991167301D", False),
+        ("by_duration:PT9223372036854775807S", True),
+        ("by_duration:PT9223372036854775808S", False),
+        ("by_duration:PT1M9223372036854775807S", False),
+        ("by_duration:P" + "0" * 30 + "1D", True),
+        ("by_duration:P" + "9" * 5_000 + "D", False),
+    ],
+)
+def test_a_duration_is_one_that_brokers_can_read(value, is_one):
+    expected = ErrorCode.NONE if is_one else ErrorCode.INVALID_CONFIG
+    assert set_one(GROUP, "g", "share.auto.offset.reset", value) is expected
+
+
+@pytest.mark.parametrize(
     ("name", "error"),
     [
         ("u", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
