@@ -145,10 +145,15 @@ class Peers:
             return []
         return sorted({peer.node_id for peer in self._connections.values() if self.identity_conflict(peer)})
 
-    def record_rejoining(self, peer: PeerIdentity) -> None:
-        """Record that a voter fetched without its id, and so knows that it is not whole."""
-        if peer.node_id in self._quorum.voters and self.identity_conflict(peer):
-            self._aware[peer.node_id] = peer
+    def record_rejoining(self, peer: PeerIdentity) -> bool:
+        """Record that a voter fetched without its id, and so knows that it is not whole. Returns whether that
+        is news, of one that was not to be counted before.
+        """
+        if peer.node_id not in self._quorum.voters or not self.identity_conflict(peer):
+            return False
+        is_news = self._aware.get(peer.node_id) != peer
+        self._aware[peer.node_id] = peer
+        return is_news
 
     def verify_identity(self, peer: PeerIdentity | None) -> list[Effect] | None:
         """Check the identity of a peer that votes or fetches under its id, which only a node that is whole

@@ -29,6 +29,12 @@ _ACCEPTED = frozenset(
 """What a voter says to a fetch under an id once it has made sure whose it is."""
 
 
+_TELL_WHO_WE_ARE = frozenset({RequestKind.FETCH, RequestKind.PROBE, RequestKind.PRE_VOTE, RequestKind.VOTE})
+"""The requests that a voter does not take from another directory than the one remembered. Announcements it
+takes from whoever leads.
+"""
+
+
 class Probing:
     """Asks the voters whose word on this node is missing. The `RaftNode` is its only owner."""
 
@@ -59,11 +65,12 @@ class Probing:
         return self.raft.quorum.is_voter and bool(rejoin.unheard or rejoin.not_accepted_by)
 
     def on_response(self, sent: Sent, header: CommonResponse) -> None:
-        """Note what any response says of its sender's epoch, and of whom it takes this node for."""
+        """Note what a response says of its sender's epoch, and of whom it takes this node for."""
         raft = self.raft
         rejoin, voter = raft.rejoin, sent.to
         if (
             voter in rejoin.unheard
+            and sent.kind in _TELL_WHO_WE_ARE
             and header.error != ErrorCode.INVALID_VOTER_KEY
             and raft.peers.is_trusted(raft.peers.outbound_identity(voter))
         ):

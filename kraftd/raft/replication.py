@@ -48,7 +48,11 @@ class Replication:
         raft = self.raft
         leader_state = raft.leader_state
         if params.replica.id < 0 and event.peer is not None:
-            raft.peers.record_rejoining(event.peer)
+            if raft.peers.record_rejoining(event.peer):
+                # Node 3, an old copy, voted for node 2 before it was told what it is. Its response comes on
+                # another connection than this fetch: counted after it, it would pass for one of a node that
+                # has forgotten nothing. Node 3 is asked again.
+                raft.requests.forget_votes_of(event.peer.node_id)
             if leader_state is not None:
                 leader_state.record_uncounted(event.peer.node_id)
         error = self._check(params)

@@ -36,6 +36,10 @@ class RequestKind(StrEnum):
     """EndQuorumEpoch."""
 
 
+_VOTES = frozenset({RequestKind.PRE_VOTE, RequestKind.VOTE, RequestKind.CONFIRM})
+"""What nobody may answer who has forgotten what it promised."""
+
+
 class Sent(msgspec.Struct, frozen=True):
     """A request on its way."""
 
@@ -106,6 +110,11 @@ class RequestManager:
             self._drop(sent)
         for slot in [slot for slot in self._ready_at_ms if slot[1] is kind]:
             del self._ready_at_ms[slot]
+
+    def forget_votes_of(self, peer: NodeId) -> None:
+        """Ignore what a peer granted or confirmed in responses that are under way."""
+        for sent in [sent for sent in self._in_flight.values() if sent.to == peer and sent.kind in _VOTES]:
+            self._drop(sent)
 
     def reset(self) -> None:
         """Ignore all responses that are under way: their state has ended (VOTE-31)."""

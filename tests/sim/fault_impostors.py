@@ -333,14 +333,12 @@ class LiftedVoter(Fault):
 
 
 def lift(node: "SimNode") -> None:
-    """Put a higher epoch, without leader or vote, into the election file of a machine that is off."""
+    """Put a higher epoch, without leader or vote, into the election file of a machine that is off. What is in
+    there may be torn: the sidecar has the election then.
+    """
     fault, node.disk_fault = node.disk_fault, None
-    election = Election()
-    if node.fs.exists(ELECTION):
-        election, _ = quorum_state.decode(node.fs.content(ELECTION))
-    data = quorum_state.encode(
-        Election(election.epoch + LIFT), version=0, voter_ids=sorted(node.world.voters)
-    )
+    lifted = Election(node.view().durable_election.epoch + LIFT)
+    data = quorum_state.encode(lifted, version=0, voter_ids=sorted(node.world.voters))
     disk = Disk(node.fs)
     disk.replace(ELECTION, data)
     node.disk_fault = fault

@@ -10,11 +10,13 @@ from kraftd.net.peer_connections import OutboundConnection
 from kraftd.net.server import InboundConnection
 from kraftd.protocol.codec import Buffer
 from kraftd.raft.epoch_states import Follower, Leader
+from kraftd.records import quorum_state
 from kraftd.runtime.config import QuorumTiming
 from kraftd.runtime.controller_server import incarnation_of
 from kraftd.types import ZERO_UUID
 from tests.sim.fault_base import MS, Fault, S
-from tests.sim.fault_impostors import IMPOSTOR_FAULTS, LIFT, LiftedVoter, greeting
+from tests.sim.fault_disks import ELECTION
+from tests.sim.fault_impostors import IMPOSTOR_FAULTS, LIFT, LiftedVoter, greeting, lift
 from tests.sim.fault_strangers import Listener, call
 from tests.sim.network import endpoint_of
 from tests.sim.node import SimNode
@@ -74,6 +76,14 @@ def test_a_voter_far_above_the_others_brings_them_up(world: World) -> None:
     world.run_for(20 * S)
     assert world.acknowledged > written
     assert min(node.view().durable_election.epoch for node in world.nodes.values()) > LIFT
+
+
+def test_a_voter_whose_election_file_is_torn_is_put_above_the_others_too(world: World) -> None:
+    node = next(node for node in world.nodes.values() if node.is_voter)
+    node.crash()
+    node.fs.damage(ELECTION, "truncation", 0, world.random)
+    lift(node)
+    assert quorum_state.decode(node.fs.content(ELECTION))[0].epoch > LIFT
 
 
 @pytest.mark.parametrize("was_leader", [False, True])

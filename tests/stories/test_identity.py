@@ -1,5 +1,6 @@
 """Stories of nodes that forgot: wiped, restored from a backup, doubled, or brand new (D-06)."""
 
+import re
 from collections.abc import Callable
 from copy import deepcopy
 
@@ -7,16 +8,26 @@ import pytest
 from msgspec.structs import replace
 
 from kraftd.errors import ErrorCode
+from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Prospective
-from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, RequestReceived
+from kraftd.raft.events import LogDamaged, PeerClaimed, PeerIdentified, RequestReceived, ResponseReceived
 from kraftd.raft.rejoin import Rejoin, StateHealth
-from kraftd.raft.rpc import VoteParams
+from kraftd.raft.rpc import LeaderAndEpoch, VoteParams
 from kraftd.raft.voters import Quorum
 from kraftd.records.batch import encode_batch
-from kraftd.types import FORGET_PEERS, NO_NODE, Election, HealthKind, OffsetAndEpoch, PeerIdentity, ReplicaKey
-from tests.stories.cluster import CLUSTER_ID, Cluster, Node, voter_set
+from kraftd.types import (
+    FORGET_PEERS,
+    NO_NODE,
+    Election,
+    HealthKind,
+    NodeId,
+    OffsetAndEpoch,
+    PeerIdentity,
+    ReplicaKey,
+)
+from tests.stories.cluster import CLUSTER_ID, Cluster, Disk, Node, voter_set
 
 
 def written() -> Cluster:
@@ -561,3 +572,118 @@ def test_an_old_copy_of_a_directory_confirms_no_leader() -> None:
     token = cluster.read(1, deadline_ms=900)
     cluster.run(901)
     assert cluster.outcome(1, token) == 7
+
+
+def with_a_second_candidate() -> tuple[Cluster, Disk]:
+    """Node 1 leads with the vote of node 3, and both hold a record; node 2 is down, and has voted for itself
+    in that epoch. Beside it the disk that node 3 had before two starts of its.
+    """
+    cluster = written()
+    cluster.crash(3)
+    backup = deepcopy(cluster.nodes[3].disk)
+    for _ in range(2):
+        cluster.start(3)
+        cluster.run(3_000)
+        cluster.crash(3)
+        cluster.run(50)
+    cluster.start(3)
+    cluster.run(3_000)
+    cluster.crash(2)
+    cluster.restart(1)
+    cluster.run_until(lambda: cluster.leader in (1, 3) and cluster.has_leader())
+    if cluster.leader == 3:
+        cluster.resign(3, to=1)
+        cluster.run_until(lambda: cluster.leader == 1 and cluster.has_leader())
+    candidate = cluster.nodes[2].disk
+    candidate.election = Election(cluster.raft_node(1).epoch, NO_NODE, ReplicaKey(2, candidate.directory_id))
+    token = cluster.append(1, b"acknowledged")
+    cluster.run(200)
+    assert cluster.outcome(1, token) == ErrorCode.NONE
+    return cluster, backup
+
+
+@pytest.mark.covers("D-06")
+def test_a_vote_that_an_old_copy_gave_before_it_knew_is_not_counted_when_it_knows() -> None:
+    """Node 3 is restored from a backup, and votes for node 2 in the epoch in which it had voted for node 1.
+
+    The response is slow. Meanwhile node 1 tells node 3 that it has forgotten, and node 3 fetches from node 2
+    without its id, on a connection of its own. Were the vote counted then, 1 and 2 would lead one epoch.
+    """
+    cluster, backup = with_a_second_candidate()
+    epoch = cluster.raft_node(1).epoch
+    node, candidate = cluster.nodes[3], cluster.nodes[2]
+    cluster.crash(3)
+    cluster.auditor.forget(cluster.view(node))
+    node.disk = backup
+    node.remark()
+    cluster.look(node)
+    cluster.isolate(1)
+    cluster.start(3)
+    cluster.start(2)
+
+    def asks_for_a_vote() -> bool:
+        sent = candidate.last_send
+        return sent is not None and isinstance(sent.request, m.VoteRequest) and sent.to == 3
+
+    cluster.run_until(asks_for_a_vote)
+    assert candidate.last_send is not None
+    asked = candidate.last_send
+    cluster.cut |= {(3, 2)}
+    cluster.run_until(lambda: node.disk.election is not None and node.disk.election.epoch == epoch)
+    assert node.disk.election is not None
+    assert node.disk.election.voted == ReplicaKey(2, candidate.disk.directory_id)
+    granted = rpc.vote_response(ErrorCode.NONE, LeaderAndEpoch(epoch, NO_NODE), granted=True)
+    cluster.run(10)
+
+    cluster.cut = {(1, 2), (2, 1)}
+    cluster.run_until(lambda: not cluster.raft_node(3).is_whole)
+    cluster.run_until(lambda: fetched_without_id(cluster, 3, 2))
+    assert isinstance(cluster.raft_node(2).state, Candidate)
+    cluster.feed(2, ResponseReceived(3, asked.correlation_id, granted))
+    assert isinstance(cluster.raft_node(2).state, Candidate)
+    cluster.heal()
+    cluster.run_until(cluster.has_converged)
+    assert b"acknowledged" in cluster.values(2)
+
+
+def fetched_without_id(cluster: Cluster, node_id: NodeId, other: NodeId) -> bool:
+    """Whether a node has told another one that it is not whole."""
+    without_id = re.compile(rf" {other} < RequestReceived message=Fetch .*replica=-1 .*peer={node_id}")
+    return bool(without_id.search(cluster.take_trace()))
+
+
+@pytest.mark.covers("D-06")
+@pytest.mark.parametrize("resigns_first", [False, True])
+def test_who_takes_our_announcements_has_not_said_whom_it_takes_us_for(resigns_first: bool) -> None:
+    """Node 3, which counts again, leads and is restarted before node 1 is back, which remembers the disk that
+    was wiped. It announces that it leads, or does not any more, and node 1 takes that from anyone.
+    """
+    cluster = wiped()
+    cluster.resign(1, to=2)
+    cluster.run_until(lambda: cluster.raft_node(3).is_whole)
+    cluster.crash(1)
+    cluster.run(50)
+    cluster.resign(2, to=3)
+    cluster.run_until(lambda: cluster.leader == 3 and cluster.has_leader())
+    cluster.run(200)
+    cluster.crash(3)
+    if resigns_first:
+        cluster.start(1)
+        cluster.run(50)
+        cluster.start(3)
+    else:
+        cluster.start(3)
+        cluster.crash(2)
+        cluster.run(10)
+        cluster.start(2)
+        cluster.start(1)
+    cluster.run(6_000)
+    for _ in range(2):
+        assert cluster.leader is not None
+        successor = 2 if cluster.leader != 2 else 3 if cluster.raft_node(3).is_whole else 1
+        cluster.resign(cluster.leader, to=successor)
+        cluster.run(4_000)
+    assert cluster.leader == 2
+    assert cluster.raft_node(3).is_whole
+    cluster.crash(2)
+    cluster.run_until(lambda: cluster.leader in (1, 3) and cluster.has_leader())

@@ -738,6 +738,48 @@ INDEPENDENT: tuple[Mutant, ...] = (
         )
     ),
     mutant(
+        "late-vote-of-an-old-copy",
+        "identity",
+        "The vote of an old copy of a directory counts if it arrives after the copy has said that it forgot.",
+        "tests",
+        (
+            "kraftd.raft.replication:Replication.on_fetch",
+            "raft.requests.forget_votes_of(event.peer.node_id)",
+            "pass",
+        ),
+        where=(
+            "tests/stories/test_identity.py::test_a_vote_that_an_old_copy_gave_before_it_knew_is_not_counted_when_it_knows",
+        ),
+    ),
+    mutant(
+        "announced-and-taken-for-known",
+        "identity",
+        "A voter that takes an announcement is taken for one that knows who sent it.",
+        "tests",
+        (
+            "kraftd.raft.probing:Probing.on_response",
+            "sent.kind in _TELL_WHO_WE_ARE",
+            "sent.kind in RequestKind",
+        ),
+        where=(
+            "tests/stories/test_identity.py::test_who_takes_our_announcements_has_not_said_whom_it_takes_us_for",
+        ),
+    ),
+    mutant(
+        "introduced-over-and-over",
+        "identity",
+        "A voter that refused this node, and is gone, is told each 20 ms that this start knew of its loss.",
+        "tests",
+        (
+            "kraftd.raft.follower:FollowerRole.failure_backoff_ms",
+            "sent.kind in (RequestKind.PROBE, RequestKind.INTRODUCTION)",
+            "sent.kind is RequestKind.PROBE",
+        ),
+        where=(
+            "tests/unit/raft/test_behaviours_rejoining.py::test_a_voter_that_refused_and_is_gone_is_told_again_once_a_second",
+        ),
+    ),
+    mutant(
         "any-answer-accepts",
         "identity",
         "Whatever a voter answers to a fetch by an id is taken for its word that it accepts that.",

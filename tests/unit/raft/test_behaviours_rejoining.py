@@ -150,6 +150,22 @@ def test_who_counts_again_asks_a_voter_until_its_id_is_accepted() -> None:
 
 
 @covers("D-06")
+def test_a_voter_that_refused_and_is_gone_is_told_again_once_a_second() -> None:
+    lone = forgetful()
+    lone.ask_begin(6, 2)
+    lead(lone, 2, high_watermark=2)
+    (send,) = [send for send in fetches(lone) if send.to == 3]
+    lone.answer(send, rpc.fetch_response(ErrorCode.INVALID_VOTER_KEY, LeaderAndEpoch(6, 2)))
+    told = 0
+    for _ in range(300):
+        lone.run(10)
+        for send in [send for send in fetches(lone) if send.to == 3]:
+            told += 1
+            lone.feed(ev.RequestFailed(3, send.correlation_id, "cannot connect"))
+    assert 2 <= told <= 4
+
+
+@covers("D-06")
 def test_who_fetched_without_its_id_is_believed_no_older_copy_later() -> None:
     """Node 3 found its election file bad in start 5, was mended, and is start 8 now: its backup is not."""
 
