@@ -12,18 +12,25 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 
+STALLED_ALONE = 0.5
+"""In how many cases one connection of two machines stalls, and the others do not."""
+
+
 class Stall(Fault):
-    """The connections between two machines carry nothing for a while, then everything."""
+    """The connections between two machines carry nothing for a while, then everything; or one of them alone,
+    and what was sent later on another one comes first.
+    """
 
     name = "stall"
     mean_s = 6
 
     def apply(self, world: "World") -> bool:
         pair = pair_of(world)
-        return (
-            pair is not None
-            and world.network.stall(pair[0].id, pair[1].id, world.draw_us(10 * MS, 5 * S)) > 0
-        )
+        if pair is None:
+            return False
+        duration_us, part = world.draw_us(10 * MS, 5 * S), world.random.random()
+        only = int(part * 100) if part < STALLED_ALONE else None
+        return world.network.stall(pair[0].id, pair[1].id, duration_us, only=only) > 0
 
 
 class Delay(Fault):

@@ -514,14 +514,15 @@ class Network:
         """Make everything between two machines slower, both ways; 0 unclogs."""
         self.link(one, other).extra_us = self.link(other, one).extra_us = extra_us
 
-    def stall(self, one: Machine, other: Machine, duration_us: int) -> int:
-        """The connections between two machines carry nothing for a while; how many there were."""
-        count = 0
-        for end in self.ends_between(one, other):
-            until_us = self._scheduler.now_us + duration_us
+    def stall(self, one: Machine, other: Machine, duration_us: int, *, only: int | None = None) -> int:
+        """The connections between two machines, or one alone, carry nothing for a while; how many."""
+        ends = list(self.ends_between(one, other))
+        if only is not None and ends:
+            ends = [ends[only % len(ends)]]
+        until_us = self._scheduler.now_us + duration_us
+        for end in ends:
             end.stalled_until_us = end.other.stalled_until_us = until_us
-            count += 1
-        return count
+        return len(ends)
 
     def reset(self, one: Machine, other: Machine, *, half: bool = False) -> int:
         """Tear the connections between two machines; with `half`, only `one` hears. How many there were."""

@@ -187,8 +187,9 @@ def test_whoever_closes_has_said_everything(wire: Wire) -> None:
     )
 
 
-def test_a_stalled_connection_carries_on_later(wire: Wire) -> None:
-    assert wire.network.stall(ONE, TWO, 5_000_000) == 1
+@pytest.mark.parametrize("only", [None, 7])
+def test_a_stalled_connection_carries_on_later(wire: Wire, only: int | None) -> None:
+    assert wire.network.stall(ONE, TWO, 5_000_000, only=only) == 1
     wire.write(wire.one, b"slow")
     wire.run(4_900_000)
     assert wire.two.heard == b""
