@@ -224,11 +224,21 @@ def _go_on_without(world: "World", random: Random) -> None:
         raise Violation(f"Liveness: {names} are {way} for good, and the others do not go on")
     if way in _GONE and random.random() < HEALTHY_PART:
         with _undisturbed(world):
+            _expect_deposed(world, out)
             _expect_no_refusals(world, f"{names} are {way}")
     world.run_for(LEADS_ON * world.shape.timing.fetch_timeout_ms * 1_000)
     world.calm()
     if not _are_acknowledged(world, WRITES, _writing_us(world)):
         raise Violation(f"Liveness: {names} were {way}, and with them back nothing is acknowledged")
+
+
+def _expect_deposed(world: "World", nodes: "Iterable[SimNode]") -> None:
+    """A leader that is cut off finds out within one and a half fetch timeouts; clients who reach it alone are
+    told until then that a majority did not confirm it.
+    """
+    leaders = [node for node in nodes if node.is_leader]
+    if not world.run_until(lambda: not any(node.is_leader for node in leaders), patience_us(world)):
+        raise Violation(f"Liveness: {[node.id for node in leaders]} are cut off, and still lead")
 
 
 def _deafen(world: "World", node: "SimNode") -> None:
