@@ -111,20 +111,30 @@ async def connect(connection: FrameConnection, addresses: Sequence[str], port: i
     """Connect to the first address that answers, each within a time.
 
     Raises:
-        OSError: None does; what the last one came to.
+        OSError: None does; what the last one came to. If the time was up just as it connected, the connection
+            was opened and is ended, and no other address is tried: it is opened once.
         OverflowError: The port is none.
     """
-    loop = asyncio.get_running_loop()
     for number, address in enumerate(addresses, 1):
         try:
             async with asyncio.timeout(within_ms / 1_000):
-                await loop.create_connection(lambda: connection, address, port)
+                await _open(connection, address, port)
         except OSError:
-            was_opened = connection.is_open or connection.end_reason
+            was_opened = connection.end_reason
             if was_opened or number == len(addresses):
                 raise
         else:
             return
+
+
+async def _open(connection: FrameConnection, address: str, port: int) -> None:
+    """Connect to an address. If this is cancelled, the connection was never opened, or is ended."""
+    loop = asyncio.get_running_loop()
+    try:
+        await loop.create_connection(lambda: connection, address, port)
+    except asyncio.CancelledError:
+        connection.abandon("the attempt to connect was given up")
+        raise
 
 
 def _is_address(host: str) -> bool:

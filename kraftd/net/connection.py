@@ -155,6 +155,20 @@ class FrameConnection(asyncio.BaseProtocol):
             self.is_open = False
             self._transport.abort()
 
+    def abandon(self, reason: str) -> None:
+        """End it after its loop may have closed it without a word; does nothing if it was never opened.
+
+        Node 1 stands still for two seconds as it connects to node 2. In its next turn the connection is made
+        and the time to connect is up: uvloop closes the socket, never calls `connection_lost`, and raises if
+        anything is written.
+        """
+        if self._transport is None:
+            return
+        self.abort(reason)
+        self._let_go()
+        # Not at once: what `ended` raises has to leave a callback (D-17), or a connect seems to have failed.
+        asyncio.get_running_loop().call_soon(self._tell_end)
+
     def reject(self, reason: str) -> None:
         """Close the connection because of malformed input, and log the reason."""
         self.tally.malformed += 1
@@ -247,11 +261,19 @@ class FrameConnection(asyncio.BaseProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Note why the connection is closed, and call `ended`."""
+        if self._transport is None:  # abandoned: told already, or about to be
+            return
+        self._let_go()
+        self.end_reason = self.end_reason or ("closed by the other end" if error is None else str(error))
+        self._tell_end()
+
+    def _let_go(self) -> None:
         self.is_open = False
         self._transport = None
         self._out.clear()
         self._end_watch()
-        self.end_reason = self.end_reason or ("closed by the other end" if error is None else str(error))
+
+    def _tell_end(self) -> None:
         try:
             self.ended()
         except OSError as trouble:
