@@ -79,8 +79,8 @@ class End:
     """One end of a connection: the transport of whoever is there."""
 
     __slots__ = (
-        "_closing", "_high", "_last_us", "_network", "_writing_paused", "host", "is_dead", "keepalive",
-        "kept_bytes", "link", "loop", "machine", "number", "other", "protocol", "reading_paused",
+        "_closing", "_high", "_last_us", "_network", "_writing_paused", "host", "is_dead", "is_given_up",
+        "keepalive", "kept_bytes", "link", "loop", "machine", "number", "other", "protocol", "reading_paused",
         "stalled_until_us", "unread", "unsent",
     )  # fmt: skip
 
@@ -96,6 +96,8 @@ class End:
         self.keepalive: dict[tuple[int, int], int] = {}
         self.is_dead = False
         """The process at this end does not have it any more; its kernel answers RST."""
+        self.is_given_up = False
+        """The attempt was cancelled just as it connected: as uvloop, its loop closed it and told nobody."""
         self.unread: list[tuple[int, Any]] = []
         self.reading_paused = False
         self.unsent = 0
@@ -110,6 +112,8 @@ class End:
     # asyncio's transport.
 
     def write(self, data: bytes) -> None:
+        if self.is_given_up:
+            raise RuntimeError("the loop has closed the socket")
         if self.is_dead or self._closing or not data:
             return
         self._network.send(self, DATA, data)
@@ -287,8 +291,7 @@ class Network:
         host = self.hosts[machine]
         host.listener = None
         for end in list(host.ends.values()):
-            self.send(end, RST if end.unread else EOF, None)
-            self.forget(end)
+            self.drop(end)
 
     def power_off(self, machine: Machine) -> None:
         """The machine is gone without a word."""
@@ -329,11 +332,11 @@ class Network:
     ) -> tuple[End, Any]:
         """What `create_connection` does."""
         opened = loop.create_future()
+        made: list[End] = []
 
         def on_end(end: End) -> None:
-            if opened.cancelled():
-                end.abort()
-            else:
+            made.append(end)
+            if not opened.cancelled():
                 opened.set_result(end)
 
         def on_error(error: OSError) -> None:
@@ -342,7 +345,13 @@ class Network:
 
         protocol = factory()
         self.open(loop, machine, protocol, host, on_end, on_error, wanted=lambda: not opened.done())
-        return await opened, protocol
+        try:
+            return await opened, protocol
+        except asyncio.CancelledError:
+            for end in made:
+                end.is_given_up = True
+                self.drop(end)
+            raise
 
     def open(
         self,
@@ -415,6 +424,11 @@ class Network:
         end.is_dead = True
         end.unread.clear()
         end.host.ends.pop(end.number, None)
+
+    def drop(self, end: End) -> None:
+        """Close it, and do not tell its process."""
+        self.send(end, RST if end.unread else EOF, None)
+        self.forget(end)
 
     def send(self, end: End, kind: int, data: Any) -> None:
         """Put something on the way to the other end."""

@@ -249,6 +249,21 @@ def test_a_connection_that_nobody_wants_any_more_is_closed_again() -> None:
     assert it.two.told == ["made", "eof", "lost"]
 
 
+def test_a_connect_that_is_cancelled_as_it_connects_is_closed_and_nobody_is_told() -> None:
+    it = Wire()
+    tried = connect_to(it, TWO, 2)
+    it.run(0)
+    it.loops[ONE].pause()
+    it.run(3_000_000)
+    it.loops[ONE].resume()
+    it.run()
+    assert tried == [TimeoutError]
+    assert it.one.told == ["made"]
+    assert it.two.told == ["made", "eof", "lost"]
+    with pytest.raises(RuntimeError, match="closed"):
+        it.write(it.one, b"to nobody")
+
+
 def test_a_syn_is_repeated_until_the_way_is_free() -> None:
     it = Wire()
     it.network.cut(ONE, TWO)

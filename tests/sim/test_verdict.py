@@ -8,6 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
+from kraftd.net.outbound import OutboundConnection
 from kraftd.raft.leader_state import LeaderState
 from kraftd.raft.rejoin import Rejoin
 from kraftd.records.messages import ConfigRecord
@@ -83,6 +84,16 @@ def test_a_write_that_is_refused_though_there_is_room_is_seen(
     world.at(verdict.SETTLED_US, lambda: monkeypatch.setattr(LeaderState, "uncommitted_bytes", full))
     with fires("Health", r"nothing happened, and yet refused: write of m\d+"):
         verdict._stay_healthy(world)
+
+
+def test_a_lost_connection_that_a_node_keeps_is_seen(world: World) -> None:
+    end = next(world.network.ends_between(1, 2))
+    if not isinstance(end.protocol, OutboundConnection):
+        end = end.other
+    verdict._expect_lost_are_forgotten(world)
+    world.network.drop(end)
+    with fires("LostConnectionsAreForgotten", rf"node {end.machine} keeps those to \['m{end.other.machine}:"):
+        verdict._expect_lost_are_forgotten(world)
 
 
 def test_a_voter_that_is_never_whole_again_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

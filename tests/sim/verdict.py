@@ -84,6 +84,7 @@ def judge(world: "World") -> None:
             _go_on_without(world, world.derive("left out"))
     world.is_over = True
     world.run_for(world.shape.patience_us * 2 + world.shape.controller_timeout_ms * 1_000)
+    _expect_lost_are_forgotten(world)
     if works:
         target = _converge(world)
         _expect_all_is_read(world)
@@ -141,6 +142,16 @@ def _expect_all_is_read(world: "World") -> None:
         unread = [segment.path.name for segment in node.directory.log._segments if segment.is_unread]
         if unread:
             raise Violation(f"AllIsRead: node {node.id} has never read {unread}")
+
+
+def _expect_lost_are_forgotten(world: "World") -> None:
+    """Of its connections to others a node keeps only those that are there (D-08)."""
+    for node in world.nodes.values():
+        if node.is_up and node.parts is not None:
+            there = {end.protocol for end in world.network.hosts[node.id].ends.values()}
+            lost = [each.address for each in node.parts.network._outbound.values() if each not in there]
+            if lost:
+                raise Violation(f"LostConnectionsAreForgotten: node {node.id} keeps those to {lost}")
 
 
 def _stay_healthy(world: "World") -> None:
