@@ -10,6 +10,7 @@ _BOOK = "kraftd.net.addresses:AddressBook"
 _REGISTRATION = "tests/unit/runtime/test_registration_manager.py"
 
 _STOPS = "tests/unit/net/test_network.py"
+_GIVEN_UP = "tests/unit/net/test_given_up.py"
 
 CONNECTIONS = (
     mutant(
@@ -235,6 +236,40 @@ CONNECTIONS = (
             "if was_opened or number == 1:",
         ),
         where=(f"{_NAMES}::test_an_address_that_does_not_answer_does_not_hide_the_next_one",),
+    ),
+    mutant(
+        "a-connect-is-given-up-and-nobody-is-told",
+        "D-17",
+        "A node that stands still as it connects writes to a socket that uvloop has closed, and ends.",
+        "tests",
+        (
+            "kraftd.net.addresses:_open",
+            'connection.abandon("the attempt to connect was given up")',
+            "pass",
+        ),
+        where=(
+            f"{_GIVEN_UP}::test_the_time_to_connect_may_run_out_in_the_turn_in_which_it_connects",
+            f"{_GIVEN_UP}::test_a_node_may_stop_as_it_connects",
+        ),
+    ),
+    mutant(
+        "an-end-is-told-twice",
+        "D-08",
+        "The end of a connect that was given up is told by whoever gave it up, and by the loop once more.",
+        "tests",
+        (
+            "kraftd.net.connection:FrameConnection.connection_lost",
+            "if self._transport is None:",
+            "if False:",
+        ),
+        where=(f"{_GIVEN_UP}::test_an_attempt_that_is_cancelled_as_it_connects_ends_the_connection_once",),
+    ),
+    mutant(
+        "a-given-up-connection-is-kept",
+        "D-08",
+        "The raft node keeps a connection that it could show a nonce on, though its socket is closed.",
+        "sim",
+        ("kraftd.net.connection:FrameConnection.abandon", "call_soon(self._tell_end)", "time()"),
     ),
     mutant(
         "a-manifest-opens-every-snapshot",

@@ -74,7 +74,7 @@ async def let_end(link: Link) -> None:
         await asyncio.sleep(0)
 
 
-async def test_an_attempt_that_is_cancelled_as_it_connects_ends_the_connection(port: int) -> None:
+async def test_an_attempt_that_is_cancelled_as_it_connects_ends_the_connection_once(port: int) -> None:
     def cancel() -> None:
         attempt.cancel()
 
