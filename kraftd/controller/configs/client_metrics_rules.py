@@ -3,18 +3,18 @@
 A subscription is its configs: it comes to be with the first, and is gone with the last.
 
 Follows: Kafka's ClientMetricsConfigs.validate, with its error codes.
-Differs: the pattern of a match is read as one of Python, which has the usual syntax in common with Java.
+Differs: the pattern of a match is only read, as far as `java_patterns` does.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from kraftd.controller.configs.effective import BrokerConfigs
+from kraftd.controller.configs.java_patterns import pattern_complaint
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.response_room import quoted
 from kraftd.errors import ErrorCode
-from kraftd.metadata.config_schema import client_metrics_key, split_list, whole_number
+from kraftd.metadata.config_schema import client_metrics_key, split_list, trimmed, whole_number
 
 _INTERVAL: Final = "interval.ms"
 _MATCH: Final = "match"
@@ -54,8 +54,8 @@ def check_client_metrics_configs(
         text = f"{_INTERVAL} must be from {_INTERVAL_MS_MIN} to {_INTERVAL_MS_MAX}, not {interval_ms}."
         raise RefusedError(ErrorCode.INVALID_REQUEST, text)
     for item in split_list(new.get(_MATCH, "")):
-        if not _is_match(item):
-            text = f"{_MATCH} must be a list of WHAT=PATTERN, not {quoted(item)}."
+        if complaint := _match_complaint(item):
+            text = f"{_MATCH} must be a list of WHAT=PATTERN, not {quoted(item)}: {complaint}."
             raise RefusedError(ErrorCode.INVALID_CONFIG, text)
 
 
@@ -66,13 +66,13 @@ def _value_complaint(name: str, value: str) -> str | None:
     return "holds an empty item" if "" in split_list(value) else None
 
 
-def _is_match(item: str) -> bool:
-    """Whether an item is a pattern of something that clients tell of themselves."""
+def _match_complaint(item: str) -> str | None:
+    """What is wrong with an item that should be a pattern of something that clients tell of themselves."""
     parts = item.rstrip("=").split("=")  # as Java splits: empty parts at the end are none
-    if len(parts) != 2 or parts[0].strip() not in _MATCHED:
-        return False
-    try:
-        re.compile(parts[1].strip())
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return True
+    if len(parts) != 2:
+        return "there must be one = in it, between two texts"
+    what, pattern = (trimmed(part) for part in parts)
+    if what not in _MATCHED:
+        return f"WHAT is one of {', '.join(sorted(_MATCHED))}"
+    complaint = pattern_complaint(pattern)
+    return complaint and f"the pattern, which brokers read as Java does, {complaint}"

@@ -3,6 +3,7 @@
 import pytest
 from contexts import context_of, controller_settings
 
+from kraftd.controller.configs.client_metrics_rules import check_client_metrics_configs
 from kraftd.controller.configs.configuration_control import (
     ALTER_CONFIGS,
     alter_configs,
@@ -11,6 +12,7 @@ from kraftd.controller.configs.configuration_control import (
 from kraftd.controller.configs.describe_configs import DESCRIBE_CONFIGS
 from kraftd.controller.configs.effective import BrokerConfigs, Source
 from kraftd.controller.context import ControllerSettings, ReadContext
+from kraftd.controller.refused import RefusedError
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ConfigOperation
@@ -282,11 +284,33 @@ def test_the_brokers_bounds_of_groups_can_be_set():
         ("match", "client_id=[", ErrorCode.INVALID_CONFIG),
         ("match", "who=a", ErrorCode.INVALID_CONFIG),
         ("match", "client_id=" + "(" * 20_000, ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=(?i)" + "[a-\uffff]" * 4_000, ErrorCode.NONE),
+        ("match", "client_id=a{" + "9" * 5_000 + "}", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=[[a]", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=[[a]]", ErrorCode.NONE),
+        ("match", "client_id=(?<n>\\p{L}++)\\h\\Q..\\E[a&&b]", ErrorCode.NONE),
+        ("match", "client_id=(?P<n>x)", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=\\\u3000", ErrorCode.NONE),
+        ("match", "\u3000client_id=a", ErrorCode.INVALID_CONFIG),
         ("no.such.config", "1", ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_a_subscription_of_client_metrics_takes_what_kafka_defines(config, value, error):
     assert set_one(CLIENT_METRICS, "s", config, value) is error
+
+
+@pytest.mark.parametrize(
+    ("match", "text"),
+    [
+        ("client_id", "'client_id': there must be one = in it, between two texts."),
+        ("who=a", "'who=a': WHAT is one of client_id, client_instance_id, client_software_name,"),
+        ("client_id=a**", "'client_id=a**': the pattern, which brokers read as Java does, has a ?, * or +"),
+    ],
+)
+def test_a_match_that_is_refused_is_told_why(match, text):
+    with pytest.raises(RefusedError) as refused:
+        check_client_metrics_configs({}, {}, {"match": match})
+    assert text in str(refused.value)
 
 
 def test_the_first_thing_that_is_wrong_with_a_subscription_is_told_in_kafkas_order():
