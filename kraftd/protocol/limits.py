@@ -110,6 +110,10 @@ OPERATION_BYTES_MAX: Final = 8 * MIB
 
 OPERATION_RECORDS_MAX: Final = 10_000
 """Records of one operation; above, it is refused as a whole."""
+SUBSCRIPTIONS_LENGTH_MAX: Final = 64 * KIB
+"""Characters of client metrics' configs that one request may set; the resource with which they become more is
+refused. Among them are patterns, which are read: some 0.3 us a character, and 1.5 us if they are hostile.
+"""
 
 CONNECTIONS_MAX: Final = 4096
 """Connections in all but those of voters. Above, strangers make room, then clients that ask nothing."""

@@ -19,8 +19,7 @@ does not know those of client metrics.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -44,7 +43,7 @@ from kraftd.metadata.config_schema import (
     split_list,
 )
 from kraftd.metadata.parts.configs import CONFIGS
-from kraftd.protocol.limits import OPERATION_RECORDS_MAX
+from kraftd.protocol.limits import OPERATION_RECORDS_MAX, SUBSCRIPTIONS_LENGTH_MAX
 from kraftd.protocol.messages import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterConfigsResource,
@@ -70,11 +69,40 @@ _TOO_MANY_RESOURCES: Final = (
 _TOO_MANY_CONFIGS: Final = (
     f"Not appended: more than {OPERATION_RECORDS_MAX} configs in one request. Split it."
 )
+_TOO_LONG_SUBSCRIPTIONS: Final = (
+    f"One request may set {SUBSCRIPTIONS_LENGTH_MAX} characters of the configs of client metrics. Split it."
+)
 
 _Request: TypeAlias = IncrementalAlterConfigsRequest | AlterConfigsRequest
 _Records: TypeAlias = list[ConfigRecord | ClearElrRecord]
-_Brokers: TypeAlias = Callable[[], BrokerConfigs]
-"""The same for all resources of a request; made when the first one asks, since that takes an image."""
+
+
+class _Shared:
+    """What the resources of one request have in common. Mutable."""
+
+    __slots__ = ("_brokers", "_context", "_subscriptions_left")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._brokers: BrokerConfigs | None = None
+        self._subscriptions_left = SUBSCRIPTIONS_LENGTH_MAX
+
+    @property
+    def brokers(self) -> BrokerConfigs:
+        """Brokers' configs; made when the first resource asks, since that takes an image."""
+        if self._brokers is None:
+            self._brokers = BrokerConfigs(self._context.image, self._context.settings)
+        return self._brokers
+
+    def take_subscription(self, values: Iterable[str | None]) -> None:
+        """Count the configs of a subscription in.
+
+        Raises:
+            RefusedError: The request sets too much of them.
+        """
+        self._subscriptions_left -= sum(len(value) for value in values if value is not None)
+        if self._subscriptions_left < 0:
+            raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_LONG_SUBSCRIPTIONS)
 
 
 class CreationConfigs(msgspec.Struct, frozen=True):
@@ -142,14 +170,14 @@ _Outcome: TypeAlias = tuple[ErrorCode, str | None, int, str]
 def _decide(
     context: Context,
     request: Any,
-    changes: Callable[[Context, _Brokers, ResourceRules, Any], list[ConfigRecord]],
+    changes: Callable[[Context, _Shared, ResourceRules, Any], list[ConfigRecord]],
     refuse: Callable[[Any, ErrorCode, str], Any],
     respond: Callable[[Sequence[_Outcome]], Any],
 ) -> tuple[_Records, Any]:
     room = OutcomeRoom([resource.resource_name for resource in request.resources])
     if not room.holds_all:
         return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_RESOURCES)
-    brokers = cache(lambda: BrokerConfigs(context.image, context.settings))
+    shared = _Shared(context)
     asked = 0
     written: list[ConfigRecord] = []
     outcomes: list[_Outcome] = []
@@ -168,7 +196,7 @@ def _decide(
             asked += len(resource.configs)
             if asked > OPERATION_RECORDS_MAX:
                 return [], refuse(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CONFIGS)
-            written += changes(context, brokers, rules, resource)
+            written += changes(context, shared, rules, resource)
         except RefusedError as refused:
             outcomes.append((refused.code, room.text(str(refused)), kind, name))
         else:
@@ -225,7 +253,7 @@ def _response(outcomes: Sequence[_Outcome]) -> AlterConfigsResponse:
 
 def _changes(
     context: Context,
-    brokers: _Brokers,
+    shared: _Shared,
     rules: ResourceRules,
     resource: IncrementalAlterConfigsRequestAlterConfigsResource,
 ) -> list[ConfigRecord]:
@@ -235,12 +263,12 @@ def _changes(
     for change in resource.configs:
         _check_config_name(change.name, asked)
         asked[change.name] = _new_value(context, kind, name, change, rules)
-    return _written(context, brokers, rules, kind, name, asked)
+    return _written(context, shared, rules, kind, name, asked)
 
 
 def _replacement(
     context: Context,
-    brokers: _Brokers,
+    shared: _Shared,
     rules: ResourceRules,
     resource: AlterConfigsRequestAlterConfigsResource,
 ) -> list[ConfigRecord]:
@@ -251,12 +279,12 @@ def _replacement(
         _check_config_name(config.name, asked)
         asked[config.name] = _needed(config.name, config.value)
     not_named = {there: None for there, _ in context.image[CONFIGS].of(kind, name) if there not in asked}
-    return _written(context, brokers, rules, kind, name, asked, not_named)
+    return _written(context, shared, rules, kind, name, asked, not_named)
 
 
 def _written(
     context: Context,
-    brokers: _Brokers,
+    shared: _Shared,
     rules: ResourceRules,
     kind: int,
     resource_name: str,
@@ -266,6 +294,8 @@ def _written(
     """The records of the configs that shall have other values; None is "not set". A policy is not asked about
     what goes because it was `not_named`.
     """
+    if kind == ResourceType.CLIENT_METRICS:
+        shared.take_subscription(asked.values())
     records = []
     changes = {**asked, **not_named} if not_named else asked
     for name, value in changes.items():
@@ -280,7 +310,7 @@ def _written(
     if rules.check_configs is not None:
         old = dict(context.image[CONFIGS].of(kind, resource_name))
         new = {name: value for name, value in {**old, **changes}.items() if value is not None}
-        rules.check_configs(brokers(), old, new)
+        rules.check_configs(shared.brokers, old, new)
     if rules.check_exists is not None:
         rules.check_exists(context.image, resource_name)
     altered = {record.name: record.value for record in records if record.name not in not_named}

@@ -19,7 +19,7 @@ from kraftd.records.frame import decode_record, encode_record
 from kraftd.records.messages import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
-BROKER, TOPIC = 4, 2
+BROKER, TOPIC, CLIENT_METRICS = 4, 2, 16
 
 
 def change(name, value, operation=SET):
@@ -187,6 +187,19 @@ def test_two_appends_to_one_list_under_one_resource_named_twice_are_both_refused
     records, response = alter(*reporters)
     assert records == []
     assert [result.error_code for result in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_a_request_sets_so_much_of_subscriptions_and_no_more():
+    """Reading thirty lists of hostile patterns would cost the lead."""
+    long = ",".join(["client_id=" + "[a-z]" * 500] * 12)
+
+    def subscription(name):
+        return resource(change("match", long), kind=CLIENT_METRICS, name=name)
+
+    records, response = alter(*map(subscription, "abc"))
+    assert [record.resource_name for record in records] == ["a", "b"]
+    assert [each.error_code for each in response.responses] == [0, 0, ErrorCode.POLICY_VIOLATION]
+    assert "Split it" in response.responses[2].error_message
 
 
 def test_items_are_appended_once_and_subtracted_one_by_one():

@@ -107,7 +107,10 @@ async def test_whatever_is_raised_between_bytes_and_messages_costs_one_connectio
 
             patch.setattr(owner, name, explode)
             client = await Client.connect(node.port)
-            (connection,) = node.server.connections.values()
+            host, port = client.writer.get_extra_info("sockname")
+            (connection,) = [
+                each for each in node.server.connections.values() if each.address == f"{host}:{port}"
+            ]
             frame = request(HandshakeRequest(software="test"))
             if name == "take":
                 connection.received(frame)
