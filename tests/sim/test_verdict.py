@@ -53,19 +53,6 @@ def test_a_leader_that_goes_without_a_reason_is_seen(world: World, monkeypatch: 
         verdict._stay_healthy(world)
 
 
-@pytest.mark.parametrize("patience_us", [60 * S, 100_000])
-def test_a_leader_that_is_cut_off_is_to_lead_no_more_in_time(
-    world: World, monkeypatch: pytest.MonkeyPatch, patience_us: int
-) -> None:
-    monkeypatch.setattr(verdict, "patience_us", lambda _: patience_us)
-    leader = next(node for node in world.nodes.values() if node.is_leader)
-    verdict._isolate(world, leader)
-    is_enough = patience_us > S
-    with nullcontext() if is_enough else fires("Liveness", rf"\[{leader.id}\] are cut off, and still lead"):
-        verdict._expect_deposed(world, [leader])
-    assert leader.is_leader is not is_enough
-
-
 def test_where_nothing_happens_no_disk_takes_long(world: World) -> None:
     """Node 1 led with a fetch timeout of 500 ms, and cut its log: two of the five syncs took 224 ms each."""
     leader = next(node for node in world.nodes.values() if node.is_leader)
