@@ -15,7 +15,8 @@ it has writes a record again, a topic's does not.
 Differs: a value or name that cannot be set is INVALID_CONFIG, where Kafka's broker says INVALID_REQUEST
 (KAFKA-13609); a name with a line break or another control character is refused, and can be deleted where it
 is set. The items of a list are appended and subtracted without the blanks around them, and of any list: Kafka
-does not know those of client metrics.
+does not know those of client metrics. Of these one request sets so many characters and no more,
+since their patterns are read.
 """
 
 from collections import Counter
