@@ -71,17 +71,28 @@ def _crash(_: Mutant, number: int) -> None:
         raise CaughtError(f"{holes[0].state}: {holes[0].text}")
 
 
+class FailedTestError(AssertionError):
+    """A test failed; the text is its name and why."""
+
+    def __init__(self, text: str, where: str) -> None:
+        super().__init__(text)
+        self.where = where
+        """That test alone, with its file and parameters: what has to pass without the mutant."""
+
+
 class _Failures:
-    """Remembers which tests failed and how."""
+    """Remembers which test failed first and how."""
 
     def __init__(self) -> None:
         self.first = ""
+        self.where = ""
         self.passed = 0
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self.first:
             crash = getattr(report.longrepr, "reprcrash", None)
             self.first = f"{report.nodeid.rpartition('::')[2]}: {crash.message if crash else report.longrepr}"
+            self.where = report.nodeid.partition("::")[2]
         self.passed += report.passed and report.when == "call"
 
 
@@ -94,7 +105,8 @@ def _tests(mutant: Mutant, number: int) -> None:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             pytest.main([*words, mutant.where[number - 1]], plugins=[failures])
     if failures.first:
-        raise AssertionError(failures.first)
+        file = mutant.where[number - 1].partition("::")[0]
+        raise FailedTestError(failures.first, f"{file}::{failures.where}" if failures.where else file)
     if not failures.passed:
         raise NotSoundError(f"{mutant.where[number - 1]}: no such test")
 
@@ -143,4 +155,4 @@ def verdict(error: BaseException) -> str:
     if invariant:
         return invariant[1]
     name = type(error).__name__
-    return text if isinstance(error, CaughtError) else f"{name}: {text}" if text else name
+    return text if isinstance(error, CaughtError | FailedTestError) else f"{name}: {text}" if text else name

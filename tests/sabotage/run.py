@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from tests import commands
 from tests.sabotage.corpus import MUTANTS
-from tests.sabotage.detectors import DETECTORS, verdict
+from tests.sabotage.detectors import DETECTORS, FailedTestError, verdict
 from tests.sabotage.mutant import MisfitError, Mutant, plant
 
 MUTANT_S = 600.0
@@ -90,7 +90,8 @@ def _attempt(mutant: Mutant, numbers: Iterator[int], limit_s: float, ran: mmap.m
             if edits and not any(ran):
                 return {"caught": False, "by": f"{verdict(error)}, but it never ran", "tries": tries}
             trace = "".join(traceback.format_exception(error))
-            return {"caught": True, "by": verdict(error), "tries": tries, "number": number, "trace": trace}
+            told = {"caught": True, "by": verdict(error), "tries": tries, "number": number, "trace": trace}
+            return told | ({"where": error.where} if isinstance(error, FailedTestError) else {})
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         if time.process_time() > until:
@@ -166,8 +167,9 @@ class Trial:
         if not told["caught"]:
             return Finding(self.mutant, False, told["by"], told["tries"], took_s)
         self.caught = told
-        number = told["number"]
-        sound = self.mutant._replace(edits=())
+        number, sound = told["number"], self.mutant._replace(edits=())
+        if "where" in told:  # of a test with many parameters the one that failed: the others say nothing here
+            number, sound = 1, sound._replace(where=(told["where"],))
         self.child = Child(lambda: attempt(sound, iter([number]), TRY_S))
         return None
 

@@ -193,6 +193,24 @@ def test_a_test_that_does_not_exist_has_caught_nothing() -> None:
         DETECTORS["tests"].look(one, 1)
 
 
+def test_only_the_parameters_that_failed_are_asked_once_more(tmp_path: Path) -> None:
+    (tmp_path / "test_sums.py").write_text(
+        "import pytest\n"
+        "from pathlib import Path\n"
+        f"from {__name__} import add\n"
+        "@pytest.mark.parametrize('number', [1, 7, 9])\n"
+        "def test_sum(number):\n"
+        f"    with Path({str(tmp_path / 'asked')!r}).open('a') as asked:\n"
+        "        asked.write(f'{number}\\n')\n"
+        "    assert add(number, 2) == number + 2\n"
+    )
+    where = (f"{tmp_path / 'test_sums.py'}::test_sum",)
+    found = find_one(mutant("sums", "x", "X.", "tests", (HERE, *SUBTLE), where=where))
+    assert found.caught, str(found)
+    assert found.by.startswith("test_sum[7]: ")
+    assert (tmp_path / "asked").read_text().split() == ["1", "7", "7"]
+
+
 def test_without_an_uncaught_mutant_the_run_succeeds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
