@@ -97,7 +97,7 @@ class ActiveController:
     def begin(self, now: Now) -> None:
         """Begin to serve brokers: their sessions, and what is due from now on."""
         self._sessions.begin(self.uncommitted.image, self.next_offset, now.mono_ms)
-        self.timers.begin(now.mono_ms)
+        self.timers.begin(self.uncommitted.image, now.mono_ms)
 
     # -- the log
 

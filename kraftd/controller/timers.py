@@ -27,6 +27,7 @@ Differs: elections and ended tokens are worked off in slices until nothing is le
 begins again.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -68,6 +69,9 @@ LOOK: Final = Task("LookForSilentBrokers")
 NO_OP_TASK: Final = Task(NO_OP)
 
 
+_STOPPING: Final = BrokerState.CONTROLLED_SHUTDOWN
+
+
 class _Failure(msgspec.Struct, frozen=True):
     """A task that failed, and when it is repeated."""
 
@@ -95,7 +99,7 @@ class Timers:
             NEVER_MS if settings.tokens is None else settings.tokens.expiry_check_interval_ms
         )
         self._ended_tokens_at_ms = NEVER_MS
-        self._finish = False
+        self._finish: deque[Task] = deque()
         self._me = settings.me
         self._register = False
         self._failures: dict[Task, _Failure] = {}
@@ -111,10 +115,12 @@ class Timers:
             for task, failure in self._failures.items()
         ]
 
-    def begin(self, now_ms: int) -> None:
+    def begin(self, image: MetadataImage, now_ms: int) -> None:
         """Begin a leadership: look for what the one before left, and for silent brokers from now on."""
-        self._finish = len(self._sessions) > 0
-        if self._finish:
+        brokers = image[BROKERS]
+        stopping = [each for each, broker in brokers.items() if state_of(broker) is _STOPPING]
+        if len(brokers) > 0:
+            self._finish.extend([Task(FINISH), *(Task(FINISH, broker_id) for broker_id in stopping)])
             self.wake_at_ms = now_ms
         if self._ended_tokens_ms != NEVER_MS:
             self._ended_tokens_at_ms = now_ms + self._ended_tokens_ms
@@ -175,8 +181,7 @@ class Timers:
         now_ms = context.now.mono_ms
         found = None
         if self._finish:
-            self._finish = False
-            found = Task(FINISH)
+            found = self._finish_next(now_ms, plans)
         elif self._register:
             self._register = False
             found = Task(REGISTER)
@@ -233,6 +238,14 @@ class Timers:
             return None
         return task
 
+    def _finish_next(self, now_ms: int, plans: PlanRunner) -> Task | None:
+        """What a new active controller looks after first, one by one."""
+        task = self._finish.popleft()
+        if task.about is None or not plans.is_busy(task.about):
+            return task
+        self.cut_off(task.about, "it stops, and something else is done about it", now_ms)
+        return None
+
     def _fence_stalest(self, context: Context, plans: PlanRunner) -> Task | None:
         for broker_id in self._silent(context):
             task = Task(FENCE_BROKER, broker_id)
@@ -278,30 +291,29 @@ def fence(context: Context, task: Task) -> Plan:
     heard_ms = NO_CONTACT_MS if session is None else session.contact_ms
     silent_ms = context.now.mono_ms - heard_ms if heard_ms != NO_CONTACT_MS else -1
     stage = fencing(broker, "broker_fenced", reason="no heartbeat", silent_ms=silent_ms)
-    return StagedPlan(
-        broker_id,
-        [stage],
-        when_appended=lambda sessions, _end_offset, _now_ms: sessions.over(broker_id, epoch),
-    )
+
+    def when_appended(sessions: BrokerSessions, _end_offset: Offset, _now_ms: int) -> None:
+        sessions.fenced_for_silence(broker_id, epoch, heard_ms)
+
+    return StagedPlan(broker_id, [stage], when_appended=when_appended)
 
 
 def finish(context: Context, task: Task) -> Plan:
-    """What plans that were cut off may have left: partitions without leader, and brokers that stop, of which
-    only one is looked at if the task is about that.
+    """What plans that were cut off may have left: of a broker that stops, the rest of its partitions; else
+    partitions without leader.
+
+    Only a plan about a broker may say what it is. Broker 2 was stopping when node 1 began to lead, and while
+    node 1 looked for leaders of 40,000 partitions, it stopped and started again: it does not leave its ISRs.
     """
-    stages = [Stage("", {}, changes=leaderless())]
-    stopping_brokers = [
-        broker
-        for broker_id, broker in context.image[BROKERS].items()
-        if task.about in (None, broker_id) and state_of(broker) is BrokerState.CONTROLLED_SHUTDOWN
-    ]
-    stages += [shutdown_stage(broker) for broker in stopping_brokers]
+    broker = None if task.about is None else context.image[BROKERS].get(task.about)
+    if broker is None or state_of(broker) is not _STOPPING:
+        return StagedPlan(None, [Stage("", {}, changes=leaderless())])
+    broker_id, epoch = broker.broker_id, broker.broker_epoch
 
     def when_appended(sessions: BrokerSessions, end_offset: Offset, _now_ms: int) -> None:
-        for broker in stopping_brokers:
-            sessions.shutting_down(broker.broker_id, broker.broker_epoch, end_offset - 1)
+        sessions.shutting_down(broker_id, epoch, end_offset - 1)
 
-    return StagedPlan(task.about, stages, when_appended=when_appended)
+    return StagedPlan(broker_id, [shutdown_stage(broker)], when_appended=when_appended)
 
 
 def elect_preferred(_context: Context, _task: Task) -> Plan:

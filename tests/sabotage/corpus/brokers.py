@@ -6,6 +6,7 @@ _REGISTRATION = ("tests/unit/controller/test_registration.py",)
 _HEARTBEATS = ("tests/unit/controller/test_heartbeats.py",)
 _SILENT = ("tests/unit/controller/test_silent_brokers.py",)
 _ELECTIONS = ("tests/unit/controller/test_timed_elections.py",)
+_BETWEEN_SLICES = ("tests/unit/controller/test_between_slices.py",)
 _CUT_OFF = ("tests/unit/controller/test_cut_off_plans.py",)
 _REFUSED_STOPS = ("tests/unit/controller/test_refused_stops.py",)
 _LOST = ("tests/unit/controller/test_lost_directories.py",)
@@ -266,10 +267,47 @@ BROKERS = (
         "tests",
         (
             "kraftd.controller.timers:finish",
-            "sessions.shutting_down(broker.broker_id, broker.broker_epoch, end_offset - 1)",
+            "sessions.shutting_down(broker_id, epoch, end_offset - 1)",
             "pass",
         ),
         where=_HEARTBEATS,
+    ),
+    mutant(
+        "stop-that-was-begun-already",
+        "slices",
+        "A new active controller begins the rest of a controlled shutdown while the broker's own goes on.",
+        "tests",
+        (
+            "kraftd.controller.timers:Timers._finish_next",
+            "if task.about is None or not plans.is_busy(task.about):",
+            "if True:",
+        ),
+        where=_BETWEEN_SLICES,
+    ),
+    mutant(
+        "stop-of-who-is-back",
+        "slices",
+        "What a broker is as a leadership begins holds until its partitions have their turn.",
+        "tests",
+        (
+            "kraftd.controller.timers:finish",
+            'return StagedPlan(None, [Stage("", {}, changes=leaderless())])',
+            'return StagedPlan(None, [Stage("", {}, changes=leaderless()), *(shutdown_stage(each) for each in '
+            "context.image[BROKERS].values() if state_of(each) is _STOPPING)])",
+        ),
+        where=_BETWEEN_SLICES,
+    ),
+    mutant(
+        "silent-though-it-was-heard",
+        "slices",
+        "A broker that is heard while it is fenced, slice by slice, has no session afterwards.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.fenced_for_silence",
+            "session is not None and session.contact_ms == contact_ms",
+            "session is not None",
+        ),
+        where=_BETWEEN_SLICES,
     ),
     mutant(
         "stop-before-others-know",

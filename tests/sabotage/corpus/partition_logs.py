@@ -73,7 +73,8 @@ PARTITION_LOGS = (
         "slices",
         "A hand-over that fails cuts off a controlled shutdown, and the broker is never told to stop.",
         "what_a_hand_over_that_fails_cuts_off_is_done_by_who_leads_on",
-        ("timers:finish", "task.about in (None, broker_id)", "task.about is None"),
+        ("timers:finish", "if broker is None or state_of(broker) is not _STOPPING:", "if True:"),
+        ("brokers.heartbeats:heartbeat", " or _stops_adrift(context, broker, request):", ":"),
     ),
     _told(
         "lossy-and-nobody-says-so",
