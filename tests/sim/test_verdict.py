@@ -15,7 +15,7 @@ from kraftd.records.messages import ConfigRecord
 from tests.firing import fires
 from tests.sim import verdict
 from tests.sim.fault_base import S
-from tests.sim.fault_budget import WIPED, Harm
+from tests.sim.fault_budget import WIPED, Harm, Wound
 from tests.sim.loaders import LIST, LIST_DEFAULT, LONG_VALUE
 from tests.sim.verdict import may_be_late
 from tests.sim.world import World, draw_shape
@@ -51,6 +51,20 @@ def test_a_leader_that_goes_without_a_reason_is_seen(world: World, monkeypatch: 
     world.at(verdict.SETTLED_US + 50_000, lambda: leader.crash(down_us=1 * S))
     with fires("Health", r"nothing happened, and yet \(\d+, \d\) was elected"):
         verdict._stay_healthy(world)
+
+
+def test_a_leader_that_finds_its_disk_damaged_goes_for_a_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault is old, and was noticed only now: by a read for a broker that begins anew."""
+    monkeypatch.setattr(verdict, "WRITES", 0)
+    leader = next(node for node in world.nodes.values() if node.is_leader)
+    world.fault_budget.wounds[leader.id] = Wound(Harm(noticed=True), leader.incarnation, certain=False)
+    monkeypatch.setattr(verdict, "_counts", lambda node: node is not leader or node.is_leader)
+    world.at(verdict.SETTLED_US + 50_000, lambda: leader.crash(down_us=60 * S))
+    leaders = len(world.leaders)
+    verdict._stay_healthy(world)
+    assert len(world.leaders) > leaders
 
 
 def test_where_nothing_happens_no_disk_takes_long(world: World) -> None:
