@@ -96,11 +96,8 @@ def refuse(_request: UpdateFeaturesRequest, error: ErrorCode, text: str) -> Upda
 
 
 def _by_feature(request: UpdateFeaturesRequest) -> Mapping[str, UpdateFeaturesRequestFeatureUpdateKey]:
-    """What is wanted of each feature; the first counts of one that is named twice."""
-    found: dict[str, UpdateFeaturesRequestFeatureUpdateKey] = {}
-    for update in request.feature_updates:
-        found.setdefault(update.feature, update)
-    return found
+    """What is wanted of each feature; the last counts of one that is named twice."""
+    return {update.feature: update for update in request.feature_updates}
 
 
 def _results(request: UpdateFeaturesRequest) -> tuple[UpdateFeaturesResponseUpdatableFeatureResult, ...]:

@@ -321,7 +321,10 @@ def _validated(draw: Drawing, body: Body) -> Body:
 def update_features(draw: Drawing) -> Body:
     rng = draw.rng
     updates: list[dict[str, Any]] = []
-    for each in draw.some(SUPPORTED, 1, 2):
+    features = draw.some(SUPPORTED, 1, 2)
+    if draw.odd(0.2):  # named twice, with levels and types of their own
+        features.append(features[0])
+    for each in features:
         level = rng.randint(each.min_level, each.max_level)
         if each.name == METADATA_VERSION:
             now = draw.account.features.get(METADATA_VERSION, 0)
@@ -332,8 +335,6 @@ def update_features(draw: Drawing) -> Body:
         updates.append(
             {"feature": name, "max_version_level": level, "upgrade_type": rng.choice((1, 1, 1, 2, 3, 0))}
         )
-    if draw.odd(0.1):
-        updates += updates[:1]
     is_dropping = any(  # `intended`: eligible-after-a-downgrade
         each["feature"] == ELIGIBLE_LEADER_REPLICAS and each["max_version_level"] < 1 for each in updates
     )

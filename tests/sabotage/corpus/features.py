@@ -30,6 +30,15 @@ FEATURE_LEVELS = (
         "return [FeatureLevelRecord(METADATA_VERSION, 30)], refuse(request, error.code,",
     ),
     of_features(
+        "the-first-of-a-feature-counts",
+        "KIP-584",
+        "Of a feature that is named twice the first level is written; in Kafka it is the last.",
+        "test_the_last_counts_of_a_feature_that_is_named_twice",
+        "_by_feature",
+        "for update in request.feature_updates",
+        "for update in reversed(request.feature_updates)",
+    ),
+    of_features(
         "a-dry-run-is-written",
         "KIP-584",
         "What was only to be checked is written.",

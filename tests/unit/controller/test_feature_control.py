@@ -112,9 +112,14 @@ def test_one_that_fails_keeps_all_from_being_written():
     )
 
 
-def test_the_first_counts_of_a_feature_that_is_named_twice():
-    records, _ = asked(world(), ("group.version", 1, UPGRADE), ("group.version", 0, UPGRADE))
+def test_the_last_counts_of_a_feature_that_is_named_twice():
+    records, _ = asked(world(), ("group.version", 0, UPGRADE), ("group.version", 1, UPGRADE))
     assert records == [FeatureLevelRecord("group.version", 1)]
+
+
+def test_so_does_its_upgrade_type():
+    text = refusal(world(), (METADATA_VERSION, 30, UPGRADE), (METADATA_VERSION, 29, SAFE))
+    assert text.startswith("Unsupported metadata.version downgrade from 30 to 29. ")
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
