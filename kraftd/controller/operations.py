@@ -49,12 +49,18 @@ class WriteOperation(msgspec.Struct, Generic[RequestT], frozen=True):
     """Whether a request says in `timeout_ms` how long its sender waits. Who does not wait at all is told that
     it is too late, and nothing is done, as in Kafka; whoever waits is answered within the controller's own
     limits."""
+    is_empty: Callable[[RequestT], bool] = lambda _request: False
+    """Whether a request is about nothing: then it is never too late. Only where a response could say so."""
     refuses_unread: bool = False
     """Whether a refusal is the same whatever was asked: who is not the active controller need not read
     a long request then."""
     strict_quota_since: int | None = None
     """The version since which it is refused beyond `controller_mutation_rate`; earlier ones are only told to
     wait. None for what has no such quota."""
+
+    def is_too_late(self, request: Any) -> bool:
+        """Whether the sender of a request does not wait for what would be done."""
+        return self.has_timeout and request.timeout_ms <= 0 and not self.is_empty(request)
 
 
 class ReadOperation(msgspec.Struct, Generic[RequestT], frozen=True):

@@ -446,7 +446,7 @@ class QuorumController:
             return ImmediateResponse(refuse(request, error, write_refusal(error, self._leader)))
         if self._activation_at_ms != NEVER_MS:
             return ImmediateResponse(refuse(request, ErrorCode.NOT_CONTROLLER, NOT_ACTIVE_YET))
-        if operation.has_timeout and request.timeout_ms <= 0:
+        if operation.is_too_late(request):
             return ImmediateResponse(self.too_late(request))
         decision = active.decide(operation, request, now, version, client)
         if type(decision) is Write:

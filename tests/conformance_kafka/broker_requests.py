@@ -184,7 +184,7 @@ def alter_partition(draw: Drawing) -> Body:
     moving = [
         place for place in led if (found := draw.account.partition(*place)) is not None and found.is_moving
     ]
-    for _ in range(rng.choice((1, 1, 2, 3))):
+    for _ in range(0 if draw.odd(0.1) else rng.choice((1, 1, 2, 3))):
         name, index = rng.choice(led) if led else draw.partition()[:2]
         if moving and draw.chance(0.5):  # it may complete the move, perhaps into an ISR without its leader
             name, index = rng.choice(moving)

@@ -99,7 +99,7 @@ ELECTIONS: Final[Mapping[int, _Election]] = {
 
 def elect_leaders(context: Context, request: ElectLeadersRequest) -> Decided:
     """The plan of a request."""
-    if request.topic_partitions is not None and not request.topic_partitions:
+    if _is_empty(request):
         return [], ElectLeadersResponse()
     election = ELECTIONS.get(request.election_type)
     if election is None:
@@ -125,6 +125,11 @@ def refuse(request: ElectLeadersRequest, error: ErrorCode, text: str) -> ElectLe
         left -= len(told)
         outcomes.append((topic.topic, told))
     return ElectLeadersResponse(error_code=error, replica_election_results=_results(outcomes))
+
+
+def _is_empty(request: ElectLeadersRequest) -> bool:
+    """Whether it names no topic; with null it asks for all."""
+    return request.topic_partitions is not None and not request.topic_partitions
 
 
 def _is_too_long(request: ElectLeadersRequest) -> bool:
@@ -239,4 +244,6 @@ def _results(
     )
 
 
-ELECT_LEADERS = WriteOperation(ElectLeadersRequest, elect_leaders, refuse, has_timeout=True)
+ELECT_LEADERS = WriteOperation(
+    ElectLeadersRequest, elect_leaders, refuse, has_timeout=True, is_empty=_is_empty
+)

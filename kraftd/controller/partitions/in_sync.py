@@ -85,8 +85,8 @@ CHECKS: Final[tuple[tuple[Callable[[_Proposal], bool], ErrorCode], ...]] = (
 
 
 def alter_partition(_context: Context, request: AlterPartitionRequest) -> Decided:
-    """The changes that a request leads to."""
-    return AlterPartitionPlan(request)
+    """The changes that a request leads to. Who asks about nothing is not asked for its epoch."""
+    return AlterPartitionPlan(request) if request.topics else ([], AlterPartitionResponse())
 
 
 def refuse(_request: AlterPartitionRequest, error: ErrorCode, _text: str) -> AlterPartitionResponse:

@@ -216,5 +216,9 @@ def _unknown(text: str) -> RefusedError:
 
 
 ALTER_PARTITION_REASSIGNMENTS = WriteOperation(
-    AlterPartitionReassignmentsRequest, alter_partition_reassignments, refuse, has_timeout=True
+    AlterPartitionReassignmentsRequest,
+    alter_partition_reassignments,
+    refuse,
+    has_timeout=True,
+    is_empty=lambda request: not request.topics,
 )

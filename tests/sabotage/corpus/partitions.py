@@ -199,6 +199,26 @@ PARTITIONS = (
         where=(_ISRS,),
     ),
     mutant(
+        "about-nothing-in-another-epoch",
+        "AlterPartition",
+        "Who proposes nothing is asked for its epoch; Kafka answers before it looks.",
+        "tests",
+        (f"{_PARTITIONS}.in_sync:alter_partition", "if request.topics else", "if True else"),
+        where=(_ISRS,),
+    ),
+    mutant(
+        "about-nothing-too-late",
+        "ControllerRequestContext",
+        "Who asks about nothing and does not wait is told that it is too late; Kafka answers before it looks.",
+        "tests",
+        (
+            "kraftd.controller.operations:WriteOperation.is_too_late",
+            "and not self.is_empty(request)",
+            "",
+        ),
+        where=("tests/unit/controller/test_controller.py::test_who_asks_about_nothing_is_never_too_late",),
+    ),
+    mutant(
         "gone-through-once",
         "slices",
         "Who was taken back into an ISR while it was being fenced is in it when it is fenced.",

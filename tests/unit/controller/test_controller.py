@@ -24,6 +24,7 @@ from kraftd.protocol import messages as m
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX
 from kraftd.protocol.messages import (
     AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsRequestReassignableTopic,
     CreatePartitionsRequest,
     CreatePartitionsRequestCreatePartitionsTopic,
     CreateTopicsRequest,
@@ -809,8 +810,20 @@ def test_who_does_not_wait_for_an_answer_is_too_late(timeout_ms):
         assert told.error_code == ErrorCode.REQUEST_TIMED_OUT
     for request in (
         ElectLeadersRequest(topic_partitions=None, timeout_ms=timeout_ms),
-        AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms),
+        AlterPartitionReassignmentsRequest(
+            timeout_ms, topics=(AlterPartitionReassignmentsRequestReassignableTopic("a"),)
+        ),
     ):
         decision = world.controller.handle(request, world.now, request.MAX_VERSION)
         assert type(decision) is ImmediateResponse
         assert decision.response.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    "request_", [ElectLeadersRequest(timeout_ms=0), AlterPartitionReassignmentsRequest(timeout_ms=0)]
+)
+def test_who_asks_about_nothing_is_never_too_late(request_):
+    world = World()
+    world.activate()
+    decision = world.controller.handle(request_, world.now, request_.MAX_VERSION)
+    assert decision.response.error_code == ErrorCode.NONE
