@@ -30,6 +30,7 @@ A module imports from its own line and from those below it:
     deletions                              replicas that were taken away, until their data is gone
     policy_checks  policies                an operator's own rules: when they are asked, what they are told
     refused  response_room                 why one entry fails; how much fits into a response
+    listeners                              what is written of where a node listens
     java_hash_map  ip_addresses            in which order Kafka decides entries; what is an address
     cluster_summary  election_counts       numbers of brokers, topics and partitions; elections seen
 """

@@ -11,6 +11,7 @@ Differs: what is in the image already is not written again; only voters of the q
 from collections.abc import Sequence
 
 from kraftd.controller.context import Context
+from kraftd.controller.listeners import each_once, listeners_complaint
 from kraftd.controller.operations import WriteOperation
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import REGISTER_CONTROLLER_SINCE, metadata_version_name
@@ -42,7 +43,9 @@ def registration_in(request: ControllerRegistrationRequest) -> ControllerRegistr
         id=request.controller_id,
         incarnation_id=request.incarnation_id,
         zk_migration_ready=request.zk_migration_ready,
-        endpoints=tuple(sorted((e.name, e.host, e.port, e.security_protocol) for e in request.listeners)),
+        endpoints=tuple(
+            sorted((e.name, e.host, e.port, e.security_protocol) for e in each_once(request.listeners))
+        ),
         features=tuple(
             sorted((f.name, f.min_supported_version, f.max_supported_version) for f in request.features)
         ),
@@ -76,6 +79,9 @@ def _complaint(context: Context, request: ControllerRegistrationRequest) -> tupl
         return ErrorCode.UNSUPPORTED_VERSION, f"metadata.version {name} has no registrations of controllers"
     if not request.listeners:
         return ErrorCode.INVALID_REGISTRATION, "a controller that listens nowhere"
+    wrong = listeners_complaint(request.listeners)
+    if wrong is not None:
+        return ErrorCode.INVALID_REGISTRATION, wrong
     ranges = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
     for name, finalized in context.image[FEATURES].items():
         low, high = ranges.get(name, (0, 0))

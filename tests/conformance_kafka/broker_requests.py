@@ -9,7 +9,8 @@ from tests.conformance_kafka.sides import CLUSTER_ID
 
 INCARNATIONS = (0, 1, 2)
 RESERVED = ("00" * 15 + "01", "00" * 15 + "02", "00" * 16)
-ANYTHING_BELOW_100 = f"@bytes:{'00' * 15}2a"
+BELOW_100 = (f"@bytes:{'00' * 15}2a", f"@bytes:{'00' * 8}80{'00' * 7}", f"@bytes:{'00' * 8}{'ff' * 8}")
+"""Ids below 100 where the second half of an id is a signed number."""
 
 
 def directories_of(broker: int) -> list[str]:
@@ -92,10 +93,12 @@ def _odd_registration(draw: Drawing, broker: int) -> Body:
         {"features": []},
         {"log_dirs": []},
         {"log_dirs": [f"@bytes:{draw.rng.choice(RESERVED)}"]},
-        {"log_dirs": [ANYTHING_BELOW_100]},
+        {"log_dirs": [draw.rng.choice(BELOW_100)]},
         {"log_dirs": directories_of(broker)[:1] * 2},
         {"log_dirs": directories_of(other)},
         {"listeners": []},
+        {"listeners": [{"name": name, "host": f"{name}{n}", "port": n} for n, name in enumerate("XYX", 1)]},
+        {"cluster_id": "another", "listeners": [{"name": "X", "host": "", "port": 0}]},
         {"is_migrating_zk_broker": True},
         {"previous_broker_epoch": f"@epoch:{broker}-1"},
     )

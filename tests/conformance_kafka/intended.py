@@ -196,6 +196,11 @@ INTENDED: tuple[Intended, ...] = (
         _given_up,
     ),
     Intended(
+        "listener-that-nobody-could-use",
+        "It is refused, of a broker or a controller; Kafka's controller gives up the lead.",
+        _given_up,
+    ),
+    Intended(
         "unknown-resource-type",
         "Of two resources whose types Kafka does not know, it closes the connection.",
         lambda found: found.part == "answer" and found.kafka == _CLOSED,

@@ -15,7 +15,7 @@ from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.records.messages import RegisterBrokerRecord
 from kraftd.types import NodeId, Uuid, uuid_text
 
-RESERVED_MAX: Final = 100
+_RESERVED_MAX: Final = 100
 """Directory ids below this number stand for something else: unassigned, lost, migrating."""
 
 
@@ -23,7 +23,7 @@ def directories_complaint(image: MetadataImage, broker_id: NodeId, log_dirs: Seq
     """What is wrong with the directories that a broker says it has, None if nothing is."""
     if not log_dirs:
         return "it names no log directory"
-    if any(int.from_bytes(directory, "big") < RESERVED_MAX for directory in log_dirs):
+    if any(map(_is_reserved, log_dirs)):
         return "it names a log directory by a reserved id"
     if len(set(log_dirs)) < len(log_dirs):
         return "it names a log directory twice"
@@ -35,6 +35,14 @@ def directories_complaint(image: MetadataImage, broker_id: NodeId, log_dirs: Seq
                 "a copied disk needs another directory.id in its meta.properties"
             )
     return None
+
+
+def _is_reserved(directory: Uuid) -> bool:
+    """Whether an id is kept for other things. To Kafka its halves are signed numbers, so that half of the ids
+    that begin with eight zeros are.
+    """
+    high, low = (int.from_bytes(half, "big", signed=True) for half in (directory[:8], directory[8:]))
+    return high == 0 and low < _RESERVED_MAX
 
 
 def newly_offline(broker: RegisterBrokerRecord, offline: Collection[Uuid]) -> tuple[Uuid, ...]:

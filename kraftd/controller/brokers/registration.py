@@ -22,6 +22,7 @@ from kraftd.controller.brokers.directories import directories_complaint
 from kraftd.controller.brokers.staged_plan import Stage, StagedPlan, plan_of_left_out
 from kraftd.controller.context import Context
 from kraftd.controller.event_queue import EventClass
+from kraftd.controller.listeners import each_once, listeners_complaint
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.partitions.broker_changes import restarted
 from kraftd.controller.plans import SLICE_RECORDS, LeftOut, LogLine, Plan, Refused
@@ -102,6 +103,13 @@ def _directories(context: Context, request: BrokerRegistrationRequest) -> Compla
     return None if text is None else Complaint(ErrorCode.INVALID_REGISTRATION, text)
 
 
+def _listeners(_context: Context, request: BrokerRegistrationRequest) -> Complaint | None:
+    text = listeners_complaint(request.listeners)
+    if text is None and any(not listener.name for listener in request.listeners):
+        text = "a listener has no name"
+    return None if text is None else Complaint(ErrorCode.INVALID_REGISTRATION, text)
+
+
 def _features(context: Context, request: BrokerRegistrationRequest) -> Complaint | None:
     """What it lists comes first, then that it lists `metadata.version`, then what it does not list."""
     levels = context.image[FEATURES]
@@ -134,6 +142,7 @@ CHECKS: Final[tuple[_Check, ...]] = (
     _duplicate,
     _from_zookeeper,
     _directories,
+    _listeners,
     _features,
 )
 """What may be wrong with a registration, in the order in which it is looked for."""
@@ -283,7 +292,7 @@ def record_of(request: BrokerRegistrationRequest, image: MetadataImage) -> Regis
                 port=listener.port,
                 security_protocol=listener.security_protocol,
             )
-            for listener in request.listeners
+            for listener in each_once(request.listeners)
         ),
         features=tuple(
             RegisterBrokerRecordBrokerFeature(

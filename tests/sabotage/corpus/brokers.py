@@ -115,6 +115,16 @@ BROKERS = (
         where=_LOST,
     ),
     mutant(
+        "directory-ids-without-a-sign",
+        "KIP-858",
+        "An id that Kafka keeps for other things is taken for one of a log directory.",
+        "tests",
+        ("kraftd.controller.brokers.directories:_is_reserved", "signed=True", "signed=False"),
+        where=(
+            "tests/unit/controller/test_registration.py::test_directories_must_be_named_once_and_be_real",
+        ),
+    ),
+    mutant(
         "placed-in-a-directory-that-is-being-lost",
         "KIP-1066",
         "A broker gets a new replica though all its directories but the one that it is losing are cordoned.",
@@ -220,6 +230,30 @@ BROKERS = (
             "kraftd.controller.brokers.registration:_amendment",
             "broker_epoch=known.broker_epoch,\n        fenced",
             "broker_epoch=context.next_offset,\n        fenced",
+        ),
+        where=_REGISTRATION,
+    ),
+    mutant(
+        "listener-that-nobody-could-use",
+        "ListenerInfo",
+        "A registration is written that Kafka's classes cannot read.",
+        "tests",
+        (
+            "kraftd.controller.listeners:listeners_complaint",
+            "if each.security_protocol not in _SECURITY_PROTOCOLS:",
+            "if each.security_protocol > 1000:",
+        ),
+        where=_REGISTRATION,
+    ),
+    mutant(
+        "a-listener-twice",
+        "ListenerInfo",
+        "A listener that is named twice is written twice; brokers and tools of Kafka take the last.",
+        "tests",
+        (
+            "kraftd.controller.listeners:each_once",
+            "tuple({each.name: each for each in listeners}.values())",
+            "listeners",
         ),
         where=_REGISTRATION,
     ),

@@ -7,6 +7,7 @@ from kraftd.metadata.feature_levels import METADATA_VERSION
 from kraftd.protocol.messages import (
     AllocateProducerIdsRequest,
     BrokerRegistrationRequestFeature,
+    BrokerRegistrationRequestListener,
     UnregisterBrokerRequest,
 )
 from kraftd.records.messages import (
@@ -101,6 +102,9 @@ def test_a_broker_under_the_id_of_a_controller_is_refused(world):
     [
         ((), "no log directory"),
         ((bytes(15) + b"\x02",), "reserved"),
+        ((bytes(15) + b"\x63",), "reserved"),
+        ((bytes(8) + b"\x80" + bytes(7),), "reserved"),
+        ((bytes(8) + b"\xff" * 8,), "reserved"),
         ((directory(5), directory(5)), "twice"),
     ],
 )
@@ -108,6 +112,55 @@ def test_directories_must_be_named_once_and_be_real(world, log_dirs, why):
     error, text = refused(world, log_dirs=log_dirs)
     assert error == ErrorCode.INVALID_REGISTRATION
     assert why in text
+
+
+@pytest.mark.parametrize(
+    "log_dir", [bytes(15) + b"\x64", bytes(8) + b"\x7f" + b"\xff" * 7, b"\x80" + bytes(15)]
+)
+def test_all_other_directories_are_real(world, log_dir):
+    assert world.register(5, log_dirs=(log_dir,)).error_code == ErrorCode.NONE
+
+
+def listener(name="A", host="h", port=1, security_protocol=0):
+    return BrokerRegistrationRequestListener(name, host, port, security_protocol)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (listener(""), "a listener has no name"),
+        (listener(host=""), "listener 'A' has no host"),
+        (listener(host=" \t"), "listener 'A' has no host"),
+        (listener(port=0), "listener 'A' has port 0"),
+        (listener(security_protocol=77), "listener 'A' has security protocol 77"),
+        (listener(security_protocol=-1), "listener 'A' has security protocol -1"),
+    ],
+)
+def test_a_listener_that_no_client_could_use_is_refused(world, wrong, why):
+    error, text = refused(world, listeners=(listener("B"), wrong))
+    assert error == ErrorCode.INVALID_REGISTRATION
+    assert why in text
+
+
+def test_so_it_is_when_the_same_start_registers_again(world):
+    world.up(5)
+    before = world.broker(5)
+    answer = world.register(5, listeners=(listener(port=0),))
+    assert answer.error_code == ErrorCode.INVALID_REGISTRATION
+    assert world.broker(5) == before
+
+
+@pytest.mark.parametrize("protocol", range(4))
+def test_every_security_protocol_of_kafka_is_taken(world, protocol):
+    assert world.register(5, listeners=(listener(security_protocol=protocol),)).error_code == ErrorCode.NONE
+
+
+def test_of_a_listener_that_is_named_twice_the_last_is_written_in_the_place_of_the_first(world):
+    named = (listener(host=""), listener("B"), listener(host="second", port=2))
+    assert world.register(5, listeners=named).error_code == ErrorCode.NONE
+    (record,) = world.records(RegisterBrokerRecord)
+    ends = [(end.name, end.host, end.port) for end in record.end_points]
+    assert ends == [("A", "second", 2), ("B", "h", 1)]
 
 
 def test_two_brokers_cannot_have_one_directory(world):
