@@ -24,6 +24,7 @@ from kraftd.controller.sessions import BrokerSessions
 from kraftd.controller.token_secret import TokenSettings
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.controllers import ControllerRegistration
+from kraftd.metadata.replica_states import has_online_directory
 from kraftd.protocol.principal import ANONYMOUS, Principal
 from kraftd.records.messages import RegisterBrokerRecord
 from kraftd.types import NO_NODE, NodeId, Now, Offset, Uuid
@@ -114,12 +115,17 @@ class Leaving(msgspec.Struct, frozen=True):
         return Leaving(self.brokers - {broker_id}, rest)
 
     def rest_of(self, broker: RegisterBrokerRecord) -> RegisterBrokerRecord:
-        """The registration of a broker without the directories that it is losing."""
-        lost = self.directories.get(broker.broker_id)
-        if lost is None:
-            return broker
+        """The registration of a broker as it will be without the directories that it is losing. If these are
+        all that it has, it will list them still.
+        """
+        lost = self.directories.get(broker.broker_id, frozenset())
         left = tuple(directory for directory in broker.log_dirs if directory not in lost)
-        return msgspec.structs.replace(broker, log_dirs=left)
+        return msgspec.structs.replace(broker, log_dirs=left) if left else broker
+
+    def has_online_directory(self, broker: RegisterBrokerRecord, directory: Uuid) -> bool:
+        """Whether a replica in this directory of a broker can be read, and goes on to be."""
+        is_lost = directory in self.directories.get(broker.broker_id, ())
+        return not is_lost and has_online_directory(broker, directory)
 
 
 class Newest(Protocol):

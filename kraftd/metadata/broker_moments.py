@@ -175,9 +175,16 @@ class MomentsReader:
             cause, what = Fate.SHUTTING_DOWN, "began a controlled shutdown"
         elif record.log_dirs and not set(known.log_dirs).issubset(record.log_dirs):
             cause, what = Fate.LOST, "lost a log directory"
+        elif _names_nothing(record):
+            cause, what = Fate.LOST, "lost all its log directories"
         place = record.broker_id, offset, batch_base_offset, epoch
         log_dirs = tuple(record.log_dirs) or known.log_dirs
         self._add(Moment(*place, what, after, cause, is_controlled, log_dirs))
+
+
+def _names_nothing(change: BrokerRegistrationChangeRecord) -> bool:
+    """Whether a change says nothing: it would name the log directories that are left, and none is."""
+    return change == BrokerRegistrationChangeRecord(change.broker_id, change.broker_epoch)
 
 
 def _registered(

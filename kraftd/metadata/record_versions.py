@@ -67,8 +67,9 @@ def encode_allowed(record: AnyRecord, level: int) -> bytes:
 
 
 def _version_that_says(record: BrokerRegistrationChangeRecord) -> int:
+    """One that says nothing at all tells of a broker that has lost its last log directory."""
     if record.cordoned_log_dirs is not None:
         return 3
-    if record.log_dirs:
+    if record.log_dirs or not (record.fenced or record.in_controlled_shutdown):
         return 2
     return 1 if record.in_controlled_shutdown else 0

@@ -153,21 +153,16 @@ def _behind_the_others(draw: Drawing, stopping: dict[str, Any]) -> Body:
 
 
 def _lost_directories(draw: Drawing, broker: int) -> Body:
-    """Lost directories, of a broker that stays what it is (`intended`: lost-directories-first), and never all
-    that it has. Not after a topic was removed (`Drawing.has_removed_topics`).
+    """Lost directories, perhaps all, of a broker that stays what it is (`intended`: lost-directories-first).
+    Not after a topic was removed (`Drawing.has_removed_topics`).
     """
     known = draw.account.brokers.get(broker)
-    if (
-        known is None
-        or known.is_stopping
-        or known.cordoned
-        or len(known.log_dirs) < 2
-        or draw.has_removed_topics
-    ):
+    if known is None or known.is_stopping or known.cordoned or draw.has_removed_topics:
         return {"offline_log_dirs": ["@id:directory of nobody"]}
-    lost = draw.rng.choice(directories_of(broker))
+    directories = directories_of(broker)
+    lost = directories if draw.chance(0.4) else [draw.rng.choice(directories)]
     odd = ["@id:directory of nobody"] if draw.odd() else []
-    return {"want_fence": known.is_fenced, "want_shut_down": False, "offline_log_dirs": [lost, *odd]}
+    return {"want_fence": known.is_fenced, "want_shut_down": False, "offline_log_dirs": [*lost, *odd]}
 
 
 def alter_partition(draw: Drawing) -> Body:

@@ -282,12 +282,14 @@ _STAGES: Final[Mapping[BrokerState, Callable[[RegisterBrokerRecord], Sequence[St
 def _lost_directories(
     context: Context, broker: RegisterBrokerRecord, request: BrokerHeartbeatRequest
 ) -> Sequence[Stage]:
-    """What it means that a broker tells of fewer directories."""
+    """What it means that a broker tells of fewer directories. One that has lost all keeps them in the image,
+    as in Kafka: to a change that names none they are what they were.
+    """
     if context.image.metadata_version < DIRECTORIES_SINCE:
         return ()
     lost = newly_offline(broker, request.offline_log_dirs)
     left = tuple(directory for directory in broker.log_dirs if directory not in lost)
-    if not lost or not left:
+    if not lost:
         return ()
     record = BrokerRegistrationChangeRecord(broker.broker_id, broker.broker_epoch, log_dirs=left)
     told = {**_who(broker), "directories": [uuid_text(directory) for directory in lost]}

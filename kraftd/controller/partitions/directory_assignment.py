@@ -22,7 +22,6 @@ from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
-from kraftd.metadata.replica_states import has_online_directory
 from kraftd.protocol.messages import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -73,8 +72,7 @@ class AssignReplicasToDirsPlan(RequestPlan[Uuid, ErrorCode]):
     def decision(self, context: Context) -> Decide[Uuid, ErrorCode]:
         """Where a replica is, and then, if that is not online, that it is out of sync."""
         me, topics = self._request.broker_id, context.image[TOPICS]
-        known = context.image[BROKERS].get(me)
-        broker = None if known is None else context.leaving.rest_of(known)
+        broker = context.image[BROKERS].get(me)
         rules, rules_without_me = PartitionRules(context), PartitionRules(context, without=(me,))
 
         def decide(asked: Asked[Uuid]) -> Outcome[ErrorCode]:
@@ -88,7 +86,7 @@ class AssignReplicasToDirsPlan(RequestPlan[Uuid, ErrorCode]):
                 return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             target = Target(directories={me: asked.what})
             placed = rules.change(partition, target, ElectionKind.ONLINE)
-            if broker is None or has_online_directory(broker, asked.what):
+            if broker is None or context.leaving.has_online_directory(broker, asked.what):
                 return Outcome(ErrorCode.NONE, placed)
             out_of_sync = Target(isr=without_broker(partition.isr, me))
             return Outcome(ErrorCode.NONE, placed, rules_without_me.change(partition, out_of_sync))

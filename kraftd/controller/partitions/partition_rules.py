@@ -40,7 +40,6 @@ from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.parts.topics.partitions import MIGRATING, UNASSIGNED
-from kraftd.metadata.replica_states import has_online_directory
 from kraftd.records.messages import PartitionChangeRecord, PartitionRecord, RegisterBrokerRecord
 from kraftd.types import NodeId, Uuid
 
@@ -123,7 +122,8 @@ class PartitionRules:
         broker = self._brokers[broker_id]
         if broker is None or broker_id not in partition.replicas:
             return False
-        return has_online_directory(broker, partition.directories[partition.replicas.index(broker_id)])
+        directory = partition.directories[partition.replicas.index(broker_id)]
+        return self._leaving.has_online_directory(broker, directory)
 
     def _note(self, partition: PartitionRecord, change: PartitionChangeRecord, rule: Rule) -> None:
         """Note why another broker leads a partition now, for the statistics."""
@@ -149,7 +149,7 @@ class PartitionRules:
         if broker is None or broker_id in self._without:
             return None
         is_unfenced = broker_id in self._also and not broker.in_controlled_shutdown
-        return self._leaving.rest_of(broker) if is_unfenced or is_active(broker) else None
+        return broker if is_unfenced or is_active(broker) else None
 
     def _topic_rules(self, topic_id: Uuid) -> TopicRules:
         topics = self._image[TOPICS]

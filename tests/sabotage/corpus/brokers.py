@@ -109,8 +109,8 @@ BROKERS = (
         "tests",
         (
             "kraftd.controller.partitions.directory_assignment:AssignReplicasToDirsPlan.decision",
-            "context.leaving.rest_of(known)",
-            "known",
+            "context.leaving.has_online_directory(broker, asked.what)",
+            "asked.what in broker.log_dirs",
         ),
         where=_LOST,
     ),
@@ -123,6 +123,30 @@ BROKERS = (
         where=(
             "tests/unit/controller/test_registration.py::test_directories_must_be_named_once_and_be_real",
         ),
+    ),
+    mutant(
+        "all-lost-and-led",
+        "KIP-858",
+        "A broker that says that all its directories have failed leads on what is in them.",
+        "tests",
+        (
+            "kraftd.controller.brokers.heartbeats:_lost_directories",
+            "if not lost:",
+            "if not lost or not left:",
+        ),
+        where=_LOST,
+    ),
+    mutant(
+        "nothing-left-is-everything",
+        "slices",
+        "A broker that is losing all that it has is elected again where it has just lost it.",
+        "tests",
+        (
+            "kraftd.controller.context:Leaving.has_online_directory",
+            "is_lost = directory in self.directories.get(broker.broker_id, ())",
+            "broker, is_lost = self.rest_of(broker), False",
+        ),
+        where=_LOST,
     ),
     mutant(
         "placed-in-a-directory-that-is-being-lost",

@@ -63,9 +63,9 @@ PARTITION_LOGS = (
         "A search for leaders elects a broker in a directory that it is losing, as often as it is taken away.",
         "a_directory_that_fails_is_not_given_back_by_who_looks_for_leaders",
         (
-            "partitions.partition_rules:PartitionRules._acceptable",
-            "return self._leaving.rest_of(broker) if",
-            "return broker if",
+            "partitions.partition_rules:PartitionRules.accepts",
+            "self._leaving.has_online_directory(broker, directory)",
+            "Leaving().has_online_directory(broker, directory)",
         ),
     ),
     _told(

@@ -7,6 +7,7 @@ from kraftd.controller.brokers import staged_plan
 from kraftd.controller.partitions.broker_changes import PartitionChanges
 from kraftd.errors import ErrorCode
 from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.parts.topics.partitions import UNASSIGNED
 from kraftd.protocol.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsRequestReassignablePartition,
@@ -21,7 +22,8 @@ from kraftd.protocol.messages import (
     CreateTopicsRequestCreatableTopic,
     ElectLeadersRequest,
 )
-from kraftd.records.messages import PartitionChangeRecord
+from kraftd.records.messages import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from kraftd.types import uuid_text
 from tests.unit.controller.broker_world import SESSION_MS, BrokerWorld, directory
 
 PARTITIONS = 40
@@ -54,9 +56,9 @@ def heartbeat(world, broker_id, **fields):
     return world.send(BrokerHeartbeatRequest(broker_id, epoch, offset, **fields), version=2)
 
 
-def loses_one(world):
+def loses_one(world, offline_log_dirs=(LOST,)):
     """Broker 4 tells of it, and a few slices of what that means are committed. Who waits for the response."""
-    caller = heartbeat(world, 4, offline_log_dirs=(LOST,))
+    caller = heartbeat(world, 4, offline_log_dirs=offline_log_dirs)
     world.commit()
     for _ in range(3):
         world.slice()
@@ -114,6 +116,75 @@ def test_who_looks_for_leaders_finds_none_in_a_directory_that_is_being_lost(worl
     assert len(world.image[TOPICS].partitions_without_leader()) == PARTITIONS
     assert len(world.records(PartitionChangeRecord)) == PARTITIONS + 2 * in_vain
     assert not list(world.controller.running_plans)
+
+
+# -- all that a broker has
+
+
+def test_a_broker_that_loses_all_it_has_leads_nothing_in_it_any_more(world):
+    """The registration keeps them: to Kafka a change without directories says nothing of them."""
+    topic = world.topic(7, (4, 6), (6, 4), (4,), directories={4: KEPT})
+    untold = world.topic(8, (4, 6), directories={4: UNASSIGNED})
+    at = len(world.log)
+    assert world.beat(4, offline_log_dirs=(LOST, KEPT)).error_code == ErrorCode.NONE
+    (*changes, registration) = world.log[at:]
+    assert registration == BrokerRegistrationChangeRecord(4, world.broker(4).broker_epoch)
+    assert len(changes) == PARTITIONS + 3
+    led = [(world.partition(topic, number).leader, world.partition(topic, number).isr) for number in range(3)]
+    assert led == [(6, (6,)), (6, (6,)), (-1, ())]
+    assert leaderless(world) == PARTITIONS + 1
+    assert world.partition(untold).leader == 4
+    assert world.broker(4).log_dirs == (LOST, KEPT)
+    assert not world.broker(4).fenced
+    assert set(world.line("directory_lost")["directories"]) == {uuid_text(LOST), uuid_text(KEPT)}
+
+
+def test_it_says_so_in_each_heartbeat_and_each_is_written(world):
+    world.beat(4, offline_log_dirs=(LOST, KEPT))
+    at = len(world.log)
+    world.beat(4, offline_log_dirs=(LOST, KEPT))
+    assert world.log[at:] == [BrokerRegistrationChangeRecord(4, world.broker(4).broker_epoch)]
+
+
+@pytest.mark.covers("D-35")
+@pytest.mark.parametrize("happens", [another_is_unfenced, the_interval_is_over, somebody_asks_for_leaders])
+def test_nobody_gives_back_what_it_is_losing(world, happens):
+    caller = loses_one(world, (LOST, KEPT))
+    happens(world)
+    for _ in range(2 * PARTITIONS):
+        if caller in world.answers:
+            break
+        world.slice()
+        world.commit()
+    assert world.answers[caller].error_code == ErrorCode.NONE
+    assert len(world.records(PartitionChangeRecord)) == PARTITIONS
+
+
+def test_who_is_moved_where_all_is_being_lost_is_out_of_sync(world):
+    caller = loses_one(world, (LOST, KEPT))
+    topic = world.topic(7, (6, 4), directories={4: UNASSIGNED})
+    where = AssignReplicasToDirsRequestDirectoryData(
+        KEPT,
+        (AssignReplicasToDirsRequestTopicData(topic, (AssignReplicasToDirsRequestPartitionData(0),)),),
+    )
+    world.send(AssignReplicasToDirsRequest(4, world.broker(4).broker_epoch, (where,)), version=0)
+    world.commit()
+    assert caller not in world.answers
+    assert (world.partition(topic).directories[1], world.partition(topic).isr) == (KEPT, (6,))
+
+
+def test_a_new_replica_is_where_it_would_be_had_it_lost_nothing(world):
+    """It may be placed there: to Kafka the broker has its directories still."""
+    loses_one(world, (LOST, KEPT))
+    by_hand = (CreateTopicsRequestCreatableReplicaAssignment(0, (6, 4)),)
+    request = CreateTopicsRequest((CreateTopicsRequestCreatableTopic("new", -1, -1, assignments=by_hand),))
+    created = world.send(request, version=7)
+    world.commit()
+    new = world.partition(world.answers[created].topics[0].topic_id)
+    assert new.directories == (directory(6), UNASSIGNED)
+
+
+# -- a loss of one, whatever else happens
 
 
 def test_the_heartbeat_is_answered_and_the_broker_can_be_fenced(world):

@@ -152,6 +152,7 @@ def inferred(moments: BrokerMoments, after: Leadership = _LEFT, **what: Any) -> 
         (m.UnregisterBrokerRecord(1, 0), "offline", "was unregistered"),
         (m.RegisterBrokerRecord(1), "offline", "was registered fenced"),
         (change(log_dirs=(ONE_DIR,)), "offline", "lost a log directory"),
+        (change(), "offline", "lost all its log directories"),
         (change(in_controlled_shutdown=1), "controlled_shutdown", "began a controlled shutdown"),
     ],
 )

@@ -56,6 +56,7 @@ def test_the_newest_version_that_the_level_allows_is_written(record, versions):
         ({"fenced": -1}, 0),
         ({"in_controlled_shutdown": 1}, 1),
         ({"log_dirs": (bytes(15) + b"d",)}, 2),
+        ({}, 2),
         ({"cordoned_log_dirs": ()}, 3),
         ({"log_dirs": (bytes(15) + b"d",), "cordoned_log_dirs": ()}, 3),
     ],
