@@ -70,9 +70,10 @@ class ForwardedClient:
         self._envelope = envelope
         self._limited_logger = limited_logger
         self._is_answered = False
+        principal = _principal_of(envelope.message)  # before the address, as in Kafka: its error is told
         self.host = _host_of(envelope.message)
         self.session = Client(
-            _principal_of(envelope.message),
+            principal,
             None,
             self.host,
             broker.session.listener,

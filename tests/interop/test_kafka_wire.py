@@ -128,6 +128,19 @@ def test_the_principal_of_an_envelope(kafka: Kafka, tmp_path: Path) -> None:
         assert decode_principal(bytes.fromhex(again)) == each
 
 
+def test_a_principal_whose_name_is_no_utf_8(kafka: Kafka, tmp_path: Path) -> None:
+    random = Random(5)
+    parts = bytes.fromhex("41 80 9f a0 bf c0 c2 e0 e2 ed ed ee f0 f4 f5 ff 90")
+    names = [bytes(random.choices(parts, k=random.randint(1, 7))) for _ in range(2_000)]
+    sent = [b"\0\0\5User" + bytes((len(name) + 1,)) + name + b"\0\0" for name in names]
+    lines = [
+        ("principal", "-", "-", each.hex(), json.dumps(json_of(decode_principal(each)))) for each in sent
+    ]
+    answers = answers_to(kafka, tmp_path, lines)
+    for each, (_, _, seen) in zip(sent, answers, strict=True):
+        assert json.loads(seen) == json_of(decode_principal(each)), each.hex()
+
+
 def json_of(principal: Principal) -> dict[str, Any]:
     return {
         "type": principal.type,

@@ -146,6 +146,7 @@ GOOD = frame_of(alter_request([("log.retention.ms", "1")]), 1)
 REFUSED = {
     "a principal of another version": (envelope(GOOD, principal=b"\0\7"), 97),
     "no principal": (envelope(GOOD, principal=None), 97),
+    "neither a principal nor an address": (envelope(GOOD, principal=b"\0\7", address=b""), 97),
     "bytes after the principal": (envelope(GOOD, principal=ALICE + b"\0"), 97),
     "an address of five bytes": (envelope(GOOD, address=b"12345"), 42),
     "no address": (envelope(GOOD, address=b""), 42),

@@ -39,10 +39,32 @@ KAFKA_WIRE = (
         "tests",
         (
             f"{_FORWARDED}.__init__",
-            "_principal_of(envelope.message),",
-            "broker.session.principal,",
+            "_principal_of(envelope.message)",
+            "broker.session.principal",
         ),
         where=(f"{_ENVELOPES}::test_a_decision_sees_the_client_and_not_the_broker_that_forwarded_for_it",),
+    ),
+    mutant(
+        "the-address-before-the-principal",
+        "EnvelopeUtils",
+        "Of an envelope whose principal and address cannot be read the address is told.",
+        "tests",
+        (
+            f"{_FORWARDED}.__init__",
+            "principal = _principal_of(envelope.message)",
+            "_host_of(envelope.message); principal = _principal_of(envelope.message)",
+        ),
+        where=(
+            f"{_ENVELOPES}::test_of_a_principal_and_an_address_that_cannot_be_read_the_principal_is_told",
+        ),
+    ),
+    mutant(
+        "surrogates-as-in-python",
+        "java.lang.String",
+        "A principal's name that is no UTF-8 is another one here than for Kafka's brokers.",
+        "tests",
+        ("kraftd.protocol.principal:_replaced", "raw[at] == _SURROGATE and", "raw[at] == 0 and"),
+        where=("tests/unit/protocol/test_principal.py::test_what_is_no_utf_8_is_read_as_java_does",),
     ),
     mutant(
         "records-of-another-position",

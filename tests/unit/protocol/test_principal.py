@@ -32,15 +32,37 @@ def test_unknown_tags_are_skipped() -> None:
         ("", "bytes end"),
         ("0001 05 55736572 06 616c696365 01 00", "version 1 is not known"),
         ("ffff", "version -1 is not known"),
-        ("0000 00", "null where a string"),
+        ("0000 00", "null where bytes"),
         ("0000 ff", "bytes end inside a varint"),
-        ("0000 05 ff736572 06 616c696365 01 00", "not UTF-8"),
+        ("0000 ff 7f", "bytes of 16382 bytes, but"),
+        ("0000 81 80 02" + "78" * 32_768, "a string of 32768 bytes is longer than"),
         (ALICE + "00", "byte 15: 1 bytes follow it"),
     ],
 )
 def test_what_is_none_is_refused(text: str, reason: str) -> None:
     with pytest.raises(MalformedError, match=f"principal: .*{reason}"):
         decode_principal(bytes.fromhex(text))
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("fffe", 2),
+        ("c3", 1),
+        ("e28278", (1, "x")),
+        ("eda080", 1),
+        ("eda078", (1, "x")),
+        ("edbf", 1),
+        ("f09f98", 1),
+        ("f4908080", 4),
+    ],
+)
+def test_what_is_no_utf_8_is_read_as_java_does(name: str, read: int | tuple[int, str]) -> None:
+    """A broker's own Java may have made the name of such bytes, and ACLs are told the same."""
+    count, rest = read if isinstance(read, tuple) else (read, "")
+    size = len(name) // 2 + 1
+    found = decode_principal(bytes.fromhex(f"0000 05 55736572 {size:02x} {name} 00 00"))
+    assert found == Principal("User", "\ufffd" * count + rest)
 
 
 @given(st.binary(max_size=40))

@@ -88,6 +88,14 @@ def test_who_forwards_under_a_name_that_is_no_id_is_nobody(client_id: str | None
     assert ForwardedClient(broker, forwarded, Quiet()).session.forwarded_by == broker_id  # type: ignore[arg-type]
 
 
+def test_of_a_principal_and_an_address_that_cannot_be_read_the_principal_is_told() -> None:
+    broker = Connection()
+    bad = m.EnvelopeRequest(request_data=b"", request_principal=b"\0\7", client_host_address=b"12345")
+    router_of({}).request_received(broker, Request(m.EnvelopeRequest.API_KEY, 0, 5, "12", bad))  # type: ignore[arg-type]
+    ((_, _, answered),) = broker.replies
+    assert answered.error_code == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+
+
 def response_of(code: int) -> m.IncrementalAlterConfigsResponse:
     entries = [
         m.IncrementalAlterConfigsResponseAlterConfigsResourceResponse(error_code=each) for each in (0, code)
