@@ -118,7 +118,9 @@ class Cluster:
 
 
 def decided(plan, context) -> tuple[list[PartitionChangeRecord], object]:
-    """What a request that needs one slice leads to: its records and its response."""
+    """What a request that needs one slice or none leads to: its records and its response."""
+    if isinstance(plan, tuple):
+        return plan
     records, is_last = plan.advance(context)
     assert is_last
     return list(records), plan.response()

@@ -175,7 +175,7 @@ def test_a_broker_of_another_epoch_is_told_so_at_once(cluster, topic, epoch):
 @pytest.mark.parametrize(("sender", "epoch"), [(1, 9), (8, 10), (-1, -1)])
 def test_who_asks_about_nothing_is_not_asked_for_its_epoch(cluster, sender, epoch):
     nothing = AlterPartitionRequest(broker_id=sender, broker_epoch=epoch)
-    assert alter_partition(cluster.context(), nothing) == ([], AlterPartitionResponse())
+    assert sent(cluster, nothing) == ([], AlterPartitionResponse())
 
 
 def test_an_isr_that_completes_a_reassignment_may_end_the_leadership_of_who_asked(cluster):
