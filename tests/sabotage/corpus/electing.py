@@ -28,7 +28,7 @@ ELECTING = (
         "elected-for-nobody",
         "A request about all partitions is taken for one that names none, and nothing happens.",
         "test_of_all_partitions_those_are_told_that_needed_an_election",
-        ("elect_leaders", "if request.topic_partitions is not None and not", "if not"),
+        ("_is_empty", "return request.topic_partitions is not None and not", "return not"),
     ),
     of_elections(
         "any-number-of-elections",
