@@ -180,6 +180,13 @@ def test_what_is_not_named_once_and_in_one_way_stays(named, outcomes):
     assert delete(*named) == ([], outcomes)
 
 
+def test_a_name_that_comes_twice_is_looked_up_for_nobody():
+    """And so the id beside it is named once: as in Kafka, that topic goes."""
+    records, outcomes = delete((None, A), ("a", ZERO_UUID), ("a", ZERO_UUID))
+    assert records == [RemoveTopicRecord(A)]
+    assert outcomes == {("a", A): ErrorCode.NONE, ("a", ZERO_UUID): ErrorCode.INVALID_REQUEST}
+
+
 def test_topics_go_and_stay_by_themselves():
     records, outcomes = delete(("a", ZERO_UUID), ("nothing", ZERO_UUID), (None, B))
     assert records == [RemoveTopicRecord(A), RemoveTopicRecord(B)]
