@@ -9,6 +9,7 @@ Schema: from, to (objects: log, node_id, offset, epoch, timestamp, hash, is_part
     word (created, deleted, leader, isr, fenced, value, …); before and after are null where not told.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -19,7 +20,9 @@ from kraftd.cli.log_state import SecretsOption, remarks, summary
 from kraftd.cli.options import OutputOption, output_of
 from kraftd.cli.output import columns, emit
 from kraftd.cli.times import parse_point, time_text
-from kraftd.logtools.finding import find_log
+from kraftd.logtools.finding import find_log, listed_again
+from kraftd.logtools.node_files import NodeFiles
+from kraftd.logtools.points import Point
 from kraftd.logtools.quorum_facts import quorum_changes
 from kraftd.logtools.state import State, continued, state_at
 from kraftd.metadata.image_diff import changes
@@ -98,7 +101,11 @@ def _sides(words: list[str], at: str | None) -> tuple[State, State]:
         raise UsageError(
             "name one directory and two points of it, or two directories; --at is for the latter"
         )
-    log, points = find_log(Path(words[0])), [parse_point(word) for word in words[1:]]
+    points = [parse_point(word) for word in words[1:]]
+    return listed_again(find_log(Path(words[0])), lambda log: _sides_of(log, points))
+
+
+def _sides_of(log: NodeFiles, points: Sequence[Point]) -> tuple[State, State]:
     ends = [state_at(log, point) for point in points]
     if min(end.end_offset for end in ends) < log.start_offset:
         return ends[0], ends[1]  # a snapshot of before the log: nothing leads on from it

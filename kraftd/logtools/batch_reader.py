@@ -20,7 +20,7 @@ from typing import IO
 import msgspec
 
 from kraftd.errors import CorruptBatchError, MalformedError
-from kraftd.logtools.errors import UnanswerableError, no_such_path
+from kraftd.logtools.errors import FileGoneError, UnanswerableError
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.torn import begins_batch
 from kraftd.records import names
@@ -250,13 +250,14 @@ def open_file(path: Path) -> Iterator[IO[bytes]]:
     """A file for reading.
 
     Raises:
+        FileGoneError: It is not there.
         UnanswerableError: It cannot be opened or read.
     """
     try:
         with open_to_read(path) as file:
             yield file
     except FileNotFoundError:
-        raise no_such_path(path) from None
+        raise FileGoneError(path) from None
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise

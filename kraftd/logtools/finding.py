@@ -2,18 +2,20 @@
 
 `find_logs` takes whatever an operator names: a node's directory, its `__cluster_metadata-0`, a segment, a
 snapshot, or a folder above several nodes; `find_log` wants exactly one, `find_fleet` takes many paths and
-patterns. Not here: what is in a directory that was found (`node_files`).
+patterns. `listed_again` asks a log anew when a file of it went meanwhile. Not here: what is in a directory
+that was found (`node_files`).
 """
 
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Final, TypeVar
 
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.logtools.errors import UnanswerableError, no_such_path
+from kraftd.logtools.errors import FileGoneError, UnanswerableError, no_such_path
 from kraftd.logtools.node_files import FileKind, LogFile, NodeFiles, describe, kind_of_name, problem_of_name
 from kraftd.logtools.problem import Problem, ProblemKind
 from kraftd.logtools.small_reading import read_small
@@ -25,6 +27,11 @@ DEPTH = 4
 
 _NAMED_MAX = 3
 """Of several logs so many are named."""
+
+_LISTINGS_MAX: Final = 5
+"""How often the files of a log are listed that go while they are read."""
+
+_Answer = TypeVar("_Answer")
 
 
 def find_log(path: Path) -> NodeFiles:
@@ -39,6 +46,38 @@ def find_log(path: Path) -> NodeFiles:
         more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
         raise UnanswerableError(f"{path} holds several logs; name one: {some}{more}")
     return found[0]
+
+
+def listed_again(
+    log: NodeFiles,
+    ask: Callable[[NodeFiles], _Answer],
+    relist: Callable[[NodeFiles], NodeFiles] = lambda log: find_log(Path(log.named)),
+) -> _Answer:
+    """Ask a log; list its files again and ask anew whenever one of them went meanwhile.
+
+    Node 2 runs and has the snapshots at 100 and 200. `log verify` lists both, the cleaner removes the first,
+    and only then it is opened: nothing is wrong, and the list of now leads to an answer.
+
+    Args:
+        log: What was listed.
+        ask: Answers from a list; what it did before a file was gone does not count.
+        relist: How the files are listed again.
+
+    Raises:
+        UnanswerableError: `ask` says so; or a file went each time, however often they were listed.
+    """
+    for _ in range(_LISTINGS_MAX - 1):
+        try:
+            return ask(log)
+        except FileGoneError:
+            log = relist(log)
+    try:
+        return ask(log)
+    except FileGoneError as error:
+        raise UnanswerableError(
+            f"{error.path}: was removed while it was read, as others were before it, {_LISTINGS_MAX} times: "
+            "the node that runs there cuts its log: ask again, or copy it with `kraftctl export`"
+        ) from error
 
 
 def find_logs(path: Path) -> list[NodeFiles]:

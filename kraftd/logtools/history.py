@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch
 from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.finding import listed_again
 from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.node_log import read_log
 from kraftd.logtools.problem import Problem, ProblemKind
@@ -87,9 +88,13 @@ def history_of(log: NodeFiles, subject: HistorySubject, name: str, *, show_secre
     Raises:
         UnanswerableError: The log never speaks of it, or cannot be read.
     """
-    search = _HistorySearch(log, subject, name, show_secrets=show_secrets)
-    search.run()
-    return search.result()
+
+    def search(listed: NodeFiles) -> History:
+        search = _HistorySearch(listed, subject, name, show_secrets=show_secrets)
+        search.run()
+        return search.result()
+
+    return listed_again(log, search)
 
 
 class _Led(NamedTuple):

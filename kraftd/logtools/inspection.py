@@ -11,6 +11,7 @@ unfinished; they are reported as torn, which is no problem.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -33,6 +34,9 @@ from kraftd.storage.sidecar import SidecarState, read_sidecar
 from kraftd.storage.snapshot_files import SnapshotSurvey, damage_of, instead_text, survey_snapshots
 from kraftd.storage.snapshots import PIECE_BYTES, leftovers, no_snapshot_text
 from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
+
+_LOOKS_MAX: Final = 3
+"""How often a directory is looked at in which a running node removes and adds files meanwhile."""
 
 
 class SegmentFacts(msgspec.Struct, frozen=True):
@@ -66,10 +70,31 @@ class DirectoryFacts(msgspec.Struct, frozen=True):
 
 
 def inspect_directory(fs: FileSystem, path: Path) -> DirectoryFacts:
-    """Find out what a directory holds. Never raises for what is in it: faults are `problems`."""
+    """Find out what a directory holds. Never raises for what is in it: faults are `problems`.
+
+    Faults that may come of a running node's cleaner are looked for once more: it removes a segment after it
+    was listed, and before it is opened.
+    """
     disk = Disk(fs)
     if not fs.is_directory(path):
         return DirectoryFacts(str(path), problems=(f"{path}: is not a directory",))
+    for _ in range(_LOOKS_MAX):
+        before = _large_files(disk, path / names.LOG_DIRECTORY)
+        facts = _inspected(disk, path)
+        if not facts.problems or _large_files(disk, path / names.LOG_DIRECTORY) == before:
+            break
+    return facts
+
+
+def _large_files(disk: Disk, log_path: Path) -> list[str]:
+    """The names of the segments and snapshots that are there now; none where the directory cannot be read."""
+    try:
+        return [name for name in disk.names(log_path) if name.endswith((names.LOG, names.CHECKPOINT))]
+    except StorageError:
+        return []
+
+
+def _inspected(disk: Disk, path: Path) -> DirectoryFacts:
     inspector = _Inspector(disk, path)
     inspector.at_properties()
     inspector.at_bootstrap()

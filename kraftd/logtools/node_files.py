@@ -168,6 +168,11 @@ def describe(log_directory: Path, *, named: str = "") -> NodeFiles:
     )
 
 
+def describe_again(node: NodeFiles) -> NodeFiles:
+    """The same directory as it is now."""
+    return describe(node.log_directory, named=node.named)
+
+
 class _SmallFiles:
     """Reads small files and turns what is wrong with them into problems."""
 
@@ -207,10 +212,13 @@ def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[Log
         kind, offset, epoch = kind_of_name(entry.name)
         if kind is None:
             continue
-        if not path.is_file() or not os.access(path, os.R_OK):
+        is_readable, size_bytes = path.is_file() and os.access(path, os.R_OK), _size_of(path)
+        if not os.path.lexists(path):
+            continue  # a running node removed it since the directory was read
+        if not is_readable:
             reader.add(ProblemKind.INCOMPLETE, path, _no_file(path))
             continue
-        yield LogFile(path, kind, offset, epoch, path.stat().st_size)
+        yield LogFile(path, kind, offset, epoch, size_bytes)
     bootstrap = home / names.BOOTSTRAP_CHECKPOINT
     if bootstrap.is_file() and (excess := small_files.excess(bootstrap.name, bootstrap.stat().st_size)):
         reader.add(ProblemKind.DAMAGED, bootstrap, excess)
@@ -218,6 +226,13 @@ def _files(home: Path, log_directory: Path, reader: _SmallFiles) -> Iterator[Log
         yield LogFile(bootstrap, FileKind.BOOTSTRAP, 0, 0, bootstrap.stat().st_size)
     elif bootstrap.exists():
         reader.add(ProblemKind.INCOMPLETE, bootstrap, _no_file(bootstrap))
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1  # a link that leads nowhere, or the file is just gone
 
 
 def _no_file(path: Path) -> str:

@@ -20,8 +20,10 @@ from typing import Final
 import msgspec
 
 from kraftd.errors import StorageError
+from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.finding import listed_again
 from kraftd.logtools.integrity import examine
-from kraftd.logtools.node_files import NodeFiles, describe
+from kraftd.logtools.node_files import NodeFiles, describe_again
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.verify import LogVerdict, Verdict
 from kraftd.records import names
@@ -109,7 +111,7 @@ def lost_end(
     path = log.segments[-1].path
     what = "ends inside a batch" if torn_at >= 0 else "the log ends here"
     text = f"{what}, but {names.SIDECAR} knows that it was flushed up to offset {own.flushed_offset}"
-    at = torn_at if torn_at >= 0 else path.stat().st_size
+    at = torn_at if torn_at >= 0 else log.segments[-1].size_bytes
     found = in_file(path, text, kind=ProblemKind.INCOMPLETE, position_bytes=at, offset=end_offset)
     action = f"the node lost what lies between, and does not count; {_COPIED}"
     return msgspec.structs.replace(found.within(log.home), action=action)
@@ -148,7 +150,13 @@ def _lost_end_of(verdict: LogVerdict, own: OwnState) -> Problem | None:
     if lost_end(own, verdict.log, verdict.end_offset, torn, verdict.problems) is None:
         return None
     own = own_state(verdict.log.home)
-    log = describe(verdict.log.log_directory, named=verdict.log.named)
+    try:
+        return listed_again(describe_again(verdict.log), lambda log: _lost_end_now(own, log), describe_again)
+    except UnanswerableError as error:
+        return Problem(ProblemKind.INCOMPLETE, str(verdict.log.home), str(error))
+
+
+def _lost_end_now(own: OwnState, log: NodeFiles) -> Problem | None:
     again = examine(log)
     torn = -1 if again.torn is None else again.torn.position
     return lost_end(own, log, again.end_offset, torn, again.problems)

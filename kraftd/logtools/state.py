@@ -18,8 +18,8 @@ import msgspec
 from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch, base_offset_of, reason_of
 from kraftd.logtools.commit import proofs_of
-from kraftd.logtools.errors import UnanswerableError
-from kraftd.logtools.finding import find_log
+from kraftd.logtools.errors import FileGoneError, UnanswerableError
+from kraftd.logtools.finding import find_log, listed_again
 from kraftd.logtools.node_files import LogFile, NodeFiles
 from kraftd.logtools.node_log import read_log, times_of
 from kraftd.logtools.points import Point
@@ -71,9 +71,15 @@ class State(msgspec.Struct, frozen=True):
 def state_at(log: NodeFiles, at: Point | None = None) -> State:
     """The state at a point, by default at the end of the log.
 
+    The files of a running node are listed again if its cleaner removed some of them meanwhile.
+
     Raises:
         UnanswerableError: The files do not reach that point, or no state before it can be had.
     """
+    return listed_again(log, lambda listed: _state_at(listed, at))
+
+
+def _state_at(log: NodeFiles, at: Point | None) -> State:
     _require_readable(log)
     end, _ = _end_of(log, at)
     base = _nearest(log, end)
@@ -235,6 +241,8 @@ def _oldest_of_snapshot(log: NodeFiles) -> State | None:
         if not log.segments or snapshot.id.offset >= log.start_offset:
             try:
                 return load_snapshot(log, snapshot)
+            except FileGoneError:
+                raise
             except UnanswerableError:
                 continue
     return None
@@ -262,6 +270,8 @@ def _nearest(log: NodeFiles, end: Offset) -> State:
             break  # it does not reach the log, but its own state is known
         try:
             return msgspec.structs.replace(load_snapshot(log, snapshot), notes=_passed_over(damaged))
+        except FileGoneError:
+            raise
         except UnanswerableError as error:
             if not log.segments and len(log.snapshots) == 1:
                 raise

@@ -17,9 +17,10 @@ import msgspec
 from kraftd.errors import MalformedError
 from kraftd.logtools.batch_reader import Batch, reason_of
 from kraftd.logtools.comparison import BatchKeys, LogComparison, clusters_among, compare
-from kraftd.logtools.errors import UnanswerableError
+from kraftd.logtools.errors import FileGoneError, UnanswerableError
+from kraftd.logtools.finding import listed_again
 from kraftd.logtools.integrity import Examined, examine
-from kraftd.logtools.node_files import LogFile, NodeFiles, describe
+from kraftd.logtools.node_files import LogFile, NodeFiles, describe_again
 from kraftd.logtools.node_log import read_log
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
 from kraftd.logtools.quorum_facts import QuorumFacts, controls_of
@@ -89,12 +90,12 @@ class Verdict(msgspec.Struct, frozen=True):
 def verify(logs: Sequence[NodeFiles]) -> Verdict:
     """Look at each log, and at each two of one cluster.
 
+    A file that a running node removed since it was listed is no problem: its files are listed again.
+
     Raises:
         UnanswerableError: A file cannot be read.
     """
-    examinations = [_LogCheck(log) for log in logs]
-    for each in examinations:
-        each.run()
+    examinations = [_checked(log) for log in logs]
     under_id: dict[str, list[_LogCheck]] = {}
     for each in examinations:
         under_id.setdefault(each.log.cluster_id, []).append(each)
@@ -107,6 +108,24 @@ def verify(logs: Sequence[NodeFiles]) -> Verdict:
         clusters += [tuple(each.log for each in cluster) for cluster in among]
         _tell_two_clusters(pairs, among)
     return Verdict(tuple(each.verdict() for each in examinations), tuple(pairs), tuple(clusters))
+
+
+def _checked(log: NodeFiles) -> "_LogCheck":
+    """Look at a log; if its files go faster than they can be read, only that is told of it: the others of a
+    fleet are still judged.
+    """
+    try:
+        return listed_again(log, _run, describe_again)
+    except UnanswerableError as error:
+        if not isinstance(error.__cause__, FileGoneError):
+            raise
+        return _LogCheck.given_up(log, str(error))
+
+
+def _run(log: NodeFiles) -> "_LogCheck":
+    check = _LogCheck(log)
+    check.run()
+    return check
 
 
 def _tell_two_clusters(pairs: list[PairVerdict], clusters: Sequence[Sequence["_LogCheck"]]) -> None:
@@ -174,6 +193,14 @@ class _LogCheck:
         """Whether there has been a state, also if damage has ended it."""
         self._image: MetadataImage = EMPTY
         self._quorum = QuorumFacts()
+
+    @classmethod
+    def given_up(cls, log: NodeFiles, why: str) -> "_LogCheck":
+        """One that could not look, which is its only problem."""
+        check = cls(log)
+        text = why.removeprefix(f"{log.log_directory}/")
+        check._problems.append(Problem(ProblemKind.INCOMPLETE, str(log.home), text))
+        return check
 
     def run(self) -> None:
         """Look at everything."""
@@ -352,6 +379,8 @@ class _LogCheck:
     def _load(self, snapshot: LogFile) -> State | None:
         try:
             return load_snapshot(self.log, snapshot)
+        except FileGoneError:
+            raise
         except UnanswerableError as error:
             if not any(problem.file.endswith(snapshot.path.name) for problem in self._problems):
                 self._add_problem(error.problem or in_file(snapshot.path, str(error)))
@@ -366,21 +395,27 @@ class _LogCheck:
 
 
 def _examined(log: NodeFiles) -> tuple[NodeFiles, Examined]:
-    """What is wrong with the bytes. Once more if a running node wrote a small file meanwhile: the files are
-    compared with each other, and one of them was older than the others.
+    """What is wrong with the bytes. Once more if a running node wrote a small file meanwhile, or added or
+    removed a large one: the files are compared with each other, and one of them was older than the others.
     """
     for _ in range(_EXAMINATIONS_MAX):
         before = _stamps(log)
-        log = describe(log.log_directory, named=log.named)
+        log = describe_again(log)
         examined = examine(log)
         if not examined.problems or _stamps(log) == before:
             break
     return log, examined
 
 
-def _stamps(log: NodeFiles) -> list[tuple[int, int]]:
+def _stamps(log: NodeFiles) -> tuple[list[str], list[tuple[int, int]]]:
+    """What tells that a running node has written a small file since, or that its large ones are others."""
     paths = [log.log_directory / name for name in (names.QUORUM_STATE, names.EPOCH_CHECKPOINT)]
-    return [(stat.st_mtime_ns, stat.st_ino) for path in paths if path.exists() for stat in (path.stat(),)]
+    large = sorted(
+        path.name for path in log.log_directory.iterdir() if path.name.endswith((names.LOG, names.CHECKPOINT))
+    )
+    return large, [
+        (stat.st_mtime_ns, stat.st_ino) for path in paths if path.exists() for stat in (path.stat(),)
+    ]
 
 
 def _differences(image: MetadataImage, state: State) -> list[str]:

@@ -26,6 +26,7 @@ LOCK = ".lock"
 SIDECAR = "kraftd.state"
 LOG_DIRECTORY = "__cluster_metadata-0"
 LOG = ".log"
+CHECKPOINT = ".checkpoint"
 DELETED = ".deleted"
 ASIDE = ".aside"
 """Behind the name of a segment that nothing leads to any more, and that is kept until its records are here

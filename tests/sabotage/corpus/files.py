@@ -7,6 +7,7 @@ PRESENCE = ("tests/unit/storage/test_presence.py",)
 GUARD = ("tests/unit/runtime/test_guard.py",)
 
 OWN_STATE = ("tests/unit/logtools/test_own_state.py",)
+GONE = ("tests/unit/logtools/test_files_that_go.py",)
 
 NO_FILE = ("tests/unit/storage/test_no_file.py",)
 
@@ -166,6 +167,30 @@ FILES = (
         "tests",
         ("kraftd.logtools.own_state:_lost_end_of", "own = own_state(verdict.log.home)", ""),
         where=OWN_STATE,
+    ),
+    mutant(
+        "verify-takes-what-went-for-damage",
+        "listed_again",
+        "A snapshot that a running node's cleaner removed meanwhile is a problem of its log.",
+        "tests",
+        ("kraftd.logtools.verify:_LogCheck._load", "except FileGoneError:", "except ZeroDivisionError:"),
+        where=GONE,
+    ),
+    mutant(
+        "state-passes-over-what-went",
+        "listed_again",
+        "`log state` makes do with an older snapshot because the newest it listed has gone, and says it is damaged.",
+        "tests",
+        ("kraftd.logtools.state:_nearest", "except FileGoneError:", "except ZeroDivisionError:"),
+        where=GONE,
+    ),
+    mutant(
+        "info-looks-once",
+        "inspection",
+        "`kraftctl info` tells a fault because a running node removed a segment after it was listed.",
+        "tests",
+        ("kraftd.logtools.inspection:inspect_directory", "range(_LOOKS_MAX)", "range(1)"),
+        where=GONE,
     ),
     mutant(
         "verify-mixes-two-elections",
