@@ -241,7 +241,7 @@ class _Inspector:
         self._at_election(finding.election, finding.amnesia, end)
         self._problems += [str(damage) for damage in report.damage]
         self._problems += report.incomplete
-        self._notes += [*report.torn, *report.notes]
+        self._notes += [*report.torn, *report.notes, *survey.strange]
         self._at_snapshots(report, log.start_offset)
 
     def _at_election(self, election: Election, amnesia: str, end: OffsetAndEpoch) -> None:
@@ -321,9 +321,8 @@ class _Inspector:
         for name in self._disk.names(self._log_path):
             try:
                 snapshot_id = names.parse_snapshot_name(name)
-            except MalformedError as error:
-                self._problems.append(str(error))
-                continue
+            except MalformedError:
+                continue  # the survey has told of it
             if snapshot_id is not None and not name.endswith(names.DELETED):
                 found.append(snapshot_id)
         return tuple(sorted(found, key=lambda snapshot_id: snapshot_id.log_order))

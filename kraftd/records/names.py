@@ -8,14 +8,18 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from kraftd.errors import MalformedError
-from kraftd.types import Epoch, Offset, OffsetAndEpoch
+from kraftd.types import Offset, OffsetAndEpoch
 
 Suffix: TypeAlias = Literal["log", "index", "timeindex", "snapshot"]
 
 _SEGMENT = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot)", re.ASCII)
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.deleted)?", re.ASCII)
 _OFFSET_MAX = 2**63 - 1
-_EPOCH_MAX = 2**31 - 1
+_SNAPSHOT_OFFSET_MAX = 2**62
+_SNAPSHOT_EPOCH_MAX = 2**30
+"""A log goes on from a snapshot: one at 2^63 - 1 would leave no offset for the next record, and none of epoch
+2^31 - 1 an epoch for the next election. No log comes near to half of either.
+"""
 
 QUORUM_STATE = "quorum-state"
 EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
@@ -81,28 +85,27 @@ def parse_segment_name(name: str) -> SegmentFile | None:
         MalformedError: It has the form of one, but the offset is out of range.
     """
     match = _SEGMENT.fullmatch(name)
-    return None if match is None else SegmentFile(_offset(match[1], name), match[2])
+    return None if match is None else SegmentFile(_offset(match[1], name, _OFFSET_MAX), match[2])
 
 
 def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
     """The id of a frozen snapshot or of one that awaits deletion, or None if the name is no snapshot's.
 
     Raises:
-        MalformedError: It has the form of one, but offset or epoch are out of range.
+        MalformedError: It has the form of one, but no log could go on from there: offset or epoch are out of
+            range. Kafka's `Snapshots.parse` takes all that a long and an int hold.
     """
     match = _SNAPSHOT.fullmatch(name)
-    return None if match is None else OffsetAndEpoch(_offset(match[1], name), _epoch(match[2], name))
+    if match is None:
+        return None
+    offset, epoch = _offset(match[1], name, _SNAPSHOT_OFFSET_MAX), int(match[2])
+    if epoch > _SNAPSHOT_EPOCH_MAX:
+        raise MalformedError(f"{name}: epoch {epoch} is out of range")
+    return OffsetAndEpoch(offset, epoch)
 
 
-def _offset(digits: str, name: str) -> Offset:
+def _offset(digits: str, name: str, offset_max: Offset) -> Offset:
     offset = int(digits)
-    if offset > _OFFSET_MAX:
+    if offset > offset_max:
         raise MalformedError(f"{name}: offset {offset} is out of range")
     return offset
-
-
-def _epoch(digits: str, name: str) -> Epoch:
-    epoch = int(digits)
-    if epoch > _EPOCH_MAX:
-        raise MalformedError(f"{name}: epoch {epoch} is out of range")
-    return epoch

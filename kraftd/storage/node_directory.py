@@ -152,7 +152,7 @@ class NodeDirectory:
                 disk, log_path, sidecar, finding.checksum, version=quorum_state_version, voter_ids=voter_ids
             )
             snapshots, told = sort_snapshots(disk, log_path, survey, log, report)
-            warnings += [] if set_aside else told
+            warnings += survey.strange if set_aside else told
             self = cls(disk, path, lock, properties, sidecar, log, elections, snapshots)
             self.report = report
             self.start_id = random_uuid()

@@ -216,7 +216,7 @@ def sort_snapshots(
     """
     first_offset = min((base_offset for base_offset, *_ in log.segment_files), default=log.start_offset)
     others: list[OffsetAndEpoch] = []
-    told: list[str] = []
+    told = list(survey.strange)
     for snapshot_id in survey.ids:
         path = log_path / names.snapshot_name(snapshot_id)
         if snapshot_id in report.snapshots:

@@ -29,6 +29,8 @@ from kraftd.types import OffsetAndEpoch
 _HEADER_READ_BYTES: Final = 1 << 16
 """More than a header and the voters that may stand in its batch."""
 
+_STRANGE: Final = "it is no snapshot of this log: remove the file"
+
 
 class SnapshotSurvey(NamedTuple):
     """The snapshots that a start finds."""
@@ -37,6 +39,8 @@ class SnapshotSurvey(NamedTuple):
     """Those that count, oldest first. The newest was proved, the header of each was read."""
     damaged: tuple[tuple[OffsetAndEpoch, str], ...] = ()
     """Those that cannot be read, oldest first: file, byte and what is wrong, in one line."""
+    strange: tuple[str, ...] = ()
+    """Of each name that has the form of a snapshot's and cannot be one's: which, and why, in one line."""
 
     @property
     def ids(self) -> tuple[OffsetAndEpoch, ...]:
@@ -48,14 +52,15 @@ def survey_snapshots(disk: Disk, directory: Path) -> SnapshotSurvey:
     """Look at the snapshots of a directory, and change nothing."""
     found: list[SnapshotInfo] = []
     damaged: list[tuple[OffsetAndEpoch, str]] = []
-    for snapshot_id in sorted(_ids_in(disk, directory), key=lambda each: each.log_order, reverse=True):
+    ids, strange = _ids_in(disk, directory)
+    for snapshot_id in sorted(ids, key=lambda each: each.log_order, reverse=True):
         path = directory / names.snapshot_name(snapshot_id)
         try:
             found.append(_info_of(disk, path, snapshot_id, is_proof=not found))
         except (MalformedError, StorageError) as error:
             if disk.fs.exists(path):  # else it went while we looked
                 damaged.append((snapshot_id, str(error)))
-    return SnapshotSurvey(tuple(reversed(found)), tuple(reversed(damaged)))
+    return SnapshotSurvey(tuple(reversed(found)), tuple(reversed(damaged)), strange)
 
 
 def instead_text(used: Sequence[OffsetAndEpoch]) -> str:
@@ -65,20 +70,20 @@ def instead_text(used: Sequence[OffsetAndEpoch]) -> str:
     )
 
 
-def _ids_in(disk: Disk, directory: Path) -> list[OffsetAndEpoch]:
-    if not disk.fs.is_directory(directory):
-        return []
-    return [snapshot_id for name in disk.names(directory) if (snapshot_id := _id_of(name)) is not None]
-
-
-def _id_of(name: str) -> OffsetAndEpoch | None:
-    if name.endswith(names.DELETED):
-        return None
-    try:
-        snapshot_id = names.parse_snapshot_name(name)
-    except MalformedError:
-        return None
-    return snapshot_id if snapshot_id is not None and snapshot_id.offset > 0 else None
+def _ids_in(disk: Disk, directory: Path) -> tuple[list[OffsetAndEpoch], tuple[str, ...]]:
+    """The ids of all files with a snapshot's name, and a line for each name that only looks like one."""
+    ids, strange = [], []
+    for name in disk.names(directory):
+        if name.endswith(names.DELETED):
+            continue
+        try:
+            snapshot_id = names.parse_snapshot_name(name)
+        except MalformedError as error:
+            strange.append(f"{directory / name}: {str(error).removeprefix(f'{name}: ')}: {_STRANGE}")
+            continue
+        if snapshot_id is not None and snapshot_id.offset > 0:
+            ids.append(snapshot_id)
+    return ids, tuple(strange)
 
 
 def damage_of(disk: Disk, directory: Path, snapshot_id: OffsetAndEpoch) -> str:

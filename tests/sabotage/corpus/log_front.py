@@ -323,6 +323,14 @@ LOG_FRONT = (
         where=FRONT,
     ),
     mutant(
+        "snapshot-at-the-end-of-all-offsets",
+        "SNAP-18",
+        "A file whose name says 2^63 - 1 is a snapshot: it takes the log's place, and no record can follow.",
+        "tests",
+        ("kraftd.records.names:parse_snapshot_name", "name, _SNAPSHOT_OFFSET_MAX)", "name, _OFFSET_MAX)"),
+        where=DIRECTORY,
+    ),
+    mutant(
         "damaged-snapshot-is-listed",
         "D-20",
         "A snapshot is believed for its header, and what follows it is damaged.",

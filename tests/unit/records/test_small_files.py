@@ -244,6 +244,19 @@ class TestNames:
         with pytest.raises(MalformedError, match="epoch"):
             names.parse_snapshot_name("00000000000000000001-9999999999.checkpoint")
 
+    @pytest.mark.parametrize(
+        ("offset", "epoch", "what"),
+        [(2**63 - 1, 1, "offset"), (2**62 + 1, 1, "offset"), (1, 2**31 - 1, "epoch")],
+    )
+    def test_no_snapshot_ends_where_no_log_could_go_on(self, offset: int, epoch: int, what: str) -> None:
+        """Kafka's `Snapshots.parse` takes all that a long and an int hold."""
+        with pytest.raises(MalformedError, match=f"{what} .* is out of range"):
+            names.parse_snapshot_name(f"{offset:020}-{epoch:010}.checkpoint")
+        with pytest.raises(MalformedError, match=what):
+            names.parse_snapshot_name(f"{offset:020}-{epoch:010}.checkpoint.deleted")
+        kept = names.snapshot_name(OffsetAndEpoch(2**62, 2**30))
+        assert names.parse_snapshot_name(kept) == OffsetAndEpoch(2**62, 2**30)
+
     @pytest.mark.parametrize("path", klog_files("*.log") + klog_files("*-*.checkpoint"), ids=str)
     def test_what_kafka_named(self, path) -> None:
         if path.suffix == ".log":

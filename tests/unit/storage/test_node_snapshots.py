@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kraftd.errors import InvariantError, StorageError
+from kraftd.logtools.inspection import inspect_directory
 from kraftd.records import names
 from kraftd.records.snapshot import encode_snapshot
 from kraftd.storage import LogConfig, NodeDirectory, OsFileSystem, format_directory
@@ -347,6 +348,29 @@ def test_the_power_fails_before_what_others_have_made_durable_is_durable_here(tm
     assert (node.log.start_offset, node.log.end_offset, node.damage, node.amnesia) == (20, 20, (), ())
     assert "the snapshot at offset 20 in epoch 3 takes the place of the log" in node.warnings[0]
     node.close()
+
+
+@pytest.mark.covers("SNAP-18", "D-23")
+@pytest.mark.parametrize("far", [(2**63 - 1, 3), (2**63 - 40, 3), (20, 2**31 - 1)], ids=str)
+def test_a_name_so_far_that_no_log_could_go_on_from_it_is_no_snapshots(
+    tmp_path: Path, far: tuple[int, int]
+) -> None:
+    """The file is whole; had it the place of the log, the next record would have an offset of 64 bits."""
+    node = used(tmp_path)
+    whole = freeze(node, 9)
+    path = beside(node, *far)
+    path.write_bytes(beside(node, whole.offset).read_bytes())
+    node.close()
+    for _ in range(2):
+        node = open_at(tmp_path)
+        assert (node.log.start_offset, node.log.end_offset, offsets_of(node)) == (0, 14, [9])
+        (line,) = node.warnings
+        assert line.startswith(f"{path}: ")
+        assert line.endswith(" is out of range: it is no snapshot of this log: remove the file")
+        node.close()
+    facts = inspect_directory(OsFileSystem(), tmp_path)
+    assert facts.problems == ()
+    assert line in facts.notes
 
 
 @pytest.mark.covers("SNAP-05")
