@@ -28,7 +28,7 @@ from kraftd.storage.election_store import judge_election
 from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log
 from kraftd.storage.log_start import OpenReport
-from kraftd.storage.opening import unusable_log
+from kraftd.storage.opening import needless_of, needless_text, unusable_log
 from kraftd.storage.presence import lost_log
 from kraftd.storage.sidecar import SidecarState, read_sidecar
 from kraftd.storage.snapshot_files import SnapshotSurvey, damage_of, instead_text, survey_snapshots
@@ -219,6 +219,10 @@ class _Inspector:
         recovery_point = (
             self._state.recovery_point if self._state is not None and not finding.written_elsewhere else None
         )
+        needless = needless_of(self._disk, self._log_path, recovery_point, self._survey)
+        if needless:
+            self._survey = survey_snapshots(self._disk, self._log_path, without=needless)
+            self._notes += [needless_text(self._log_path, one) for one in needless]
         survey = self._survey
         log, report = Log.open(
             self._disk,

@@ -41,10 +41,10 @@ durable, so old and new batches never stand side by side.
 A file system that keeps no order may leave a gap there. All was flushed, and a whole snapshot holds it: the
 opening begins at that (`log_start`).
 
-*While a snapshot takes the log's place.* First the recovery point moves to the snapshot's end, synced. Then
-the segments lose their names, newest first, then the epochs go, then the new segment gets its name. Until
-then a front of the old log is left, and the opening ends the work (`log_start`); an old log that continues
-the snapshot stays.
+*While a snapshot takes the log's place.* First the recovery point moves to the snapshot's end, synced: the
+opening knows then that the log lacks something. The segments lose their names, newest first, the epochs go,
+the new segment gets its name. Until then a front of the old log is left, and the opening ends the work
+(`log_start`); an old log that continues the snapshot stays.
 
 *While flushing.* The recovery point is written after the sync that it speaks of, so it is never too high.
 It may be too low, by what was flushed since it was itself synced: then a little more is read again.

@@ -1,14 +1,23 @@
 """Where an opened log begins, by the snapshots beside it (D-23).
 
-A whole snapshot is a committed state, so it is believed over a log that does not reach it or that holds
-another record before its end: such a log is *replaced* by the snapshot. A log that reaches it *continues* it.
-Of a log whose front was cut, everything below the oldest snapshot that it continues is of no use to anybody,
-and so is what a snapshot covers and the disk has lost: the log begins at the snapshot after it.
+A log that holds all that its node ever acknowledged needs no snapshot that it does not reach, or that says
+another record: such a snapshot is *needless*, and the log goes on without it (`needless_snapshots`). Else a
+whole snapshot is a committed state, so it is believed over a log that does not reach it or that holds another
+record before its end: such a log is *replaced* by the snapshot. A log that reaches it *continues* it. Of a
+log whose front was cut, everything below the oldest snapshot that it continues is of no use to anybody, and
+so is what a snapshot covers and the disk has lost: the log begins at the snapshot after it.
 
 Example: node 2 wrote a snapshot at 120, which the others had committed, and had itself flushed up to 100 when
-its power failed. Its log ends at 100, and it begins anew at 120. Had the log been replaced by a snapshot of a
-leader when the power failed, it would look the same, or end anywhere below: any of it is the old log, and the
-snapshot is the new one.
+its power failed. Its log ends at 100, and the sidecar knows of no more: nobody counts on node 2 for what lies
+above. It goes on at 100, and fetches the rest. Were the file another cluster's, put there by mistake, node 2
+would be a voter that counts, with a state that nobody here has written.
+
+Had the power failed while a leader's snapshot took the log's place, the sidecar would say 120, for that is
+durable before a segment goes. The log ends at 100, or anywhere below: any of it is the old log, and the
+snapshot is the new one. Without a sidecar that knows, as in a directory that Kafka wrote, it is the same.
+
+Of several snapshots with one end offset, in several epochs, one can be of this log: that of which the log,
+the sidecar or the next record say so; if nothing does, that of the newest epoch (`_one_of_each_offset`).
 
 Pure: `judge_start` says it, `log` does it.
 Follows: SNAP-21 to SNAP-25, LOG-12.
@@ -58,6 +67,47 @@ class LogStart(NamedTuple):
     """Whether nothing of the log counts: it begins and ends there."""
 
 
+def needless_snapshots(
+    recovered: Recovered, snapshots: Sequence[OffsetAndEpoch], recovery_point: OffsetAndEpoch
+) -> tuple[OffsetAndEpoch, ...]:
+    """The newest snapshots, those that would take the log's place though it lacks nothing without them.
+
+    They must not come into effect later either, once the log has grown past their ends.
+
+    Args:
+        recovered: What the segments hold, all of them read.
+        snapshots: Oldest first.
+        recovery_point: The flushed offset and its epoch, as this program's own sidecar knows them. It may be
+            too low, by less than a second of flushes, and never lies behind an installation: that moves it
+            first, in both slots (D-21).
+
+    Returns:
+        None if the log does not hold what was flushed, or begins above 0 and no other snapshot leads to it.
+    """
+    base_offset = recovered.segments[0].base_offset if recovered.segments else 0
+    holds_all = (
+        not recovered.damage
+        and base_offset <= recovery_point.offset <= recovered.end_offset
+        and _epoch_before(recovered, recovery_point.offset) in {None, recovery_point.epoch}
+    )
+    needed = list(snapshots)
+    while holds_all and needed and _is_replaced_by(recovered, base_offset, needed[-1]):
+        needed.pop()
+    if base_offset and not any(_continues(recovered, base_offset, one) for one in needed):
+        return ()
+    return tuple(snapshots[len(needed) :])
+
+
+def may_be_needless(
+    snapshot: OffsetAndEpoch, recovery_point: OffsetAndEpoch, epochs: Sequence[EpochEntry]
+) -> bool:
+    """Whether the small files alone leave it open that a snapshot would take the log's place: the log must be
+    read to know.
+    """
+    known = epoch_of(epochs, snapshot.offset - 1, unknown=snapshot.epoch)
+    return snapshot.offset > recovery_point.offset or known != snapshot.epoch
+
+
 def judge_start(
     recovered: Recovered,
     snapshots: Sequence[OffsetAndEpoch],
@@ -74,6 +124,7 @@ def judge_start(
     """
     segments = recovered.segments
     base_offset = segments[0].base_offset if segments else 0
+    snapshots = _one_of_each_offset(snapshots, recovered, checkpoint_epochs, recovery_point)
     if snapshots and _is_replaced_by(recovered, base_offset, snapshots[-1]):
         newest = snapshots[-1]
         return LogStart(newest, (newest,), notes=_left_behind(recovered, newest), is_replaced=True)
@@ -89,6 +140,43 @@ def judge_start(
     at = usable[0] if usable else OffsetAndEpoch(base_offset, 0)
     notes = tuple(covered_text(each, at.offset) for each in covered)
     return LogStart(at, usable, entries_from(epochs, at.offset), damage, notes)
+
+
+def _one_of_each_offset(
+    snapshots: Sequence[OffsetAndEpoch],
+    recovered: Recovered,
+    checkpoint_epochs: Sequence[EpochEntry],
+    recovery_point: OffsetAndEpoch | None,
+) -> tuple[OffsetAndEpoch, ...]:
+    """One snapshot for each end offset, the same at every start: two of them cannot be of one log.
+
+    Node 3 holds 384-1 and, copied there by mistake, 384-2. Its log was cut at 384, so that the record before
+    is not there, but the next one is of epoch 1: epochs never descend, and 384-2 is not of this log.
+    """
+    best: dict[Offset, OffsetAndEpoch] = {}
+    for one in snapshots:
+        both = (best.get(one.offset, one), one)
+        best[one.offset] = max(
+            both, key=lambda each: _agreement(each, recovered, checkpoint_epochs, recovery_point)
+        )
+    return tuple(one for one in snapshots if best[one.offset] == one)
+
+
+def _agreement(
+    snapshot: OffsetAndEpoch,
+    recovered: Recovered,
+    checkpoint_epochs: Sequence[EpochEntry],
+    recovery_point: OffsetAndEpoch | None,
+) -> tuple[bool, bool, bool, Epoch]:
+    """How well a snapshot fits what is known of the record before its end; the most certain comes first."""
+    is_reached = snapshot.offset <= recovered.end_offset
+    following = epoch_of(recovered.epochs or checkpoint_epochs, snapshot.offset, unknown=snapshot.epoch)
+    return (
+        not is_reached or _epoch_before(recovered, snapshot.offset) in {None, snapshot.epoch},
+        recovery_point is None or recovery_point.offset != snapshot.offset or recovery_point == snapshot,
+        not is_reached or snapshot.epoch <= following,
+        snapshot.epoch,
+    )
 
 
 def _is_replaced_by(recovered: Recovered, base_offset: Offset, snapshot: OffsetAndEpoch) -> bool:

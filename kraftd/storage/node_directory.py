@@ -37,6 +37,7 @@ from kraftd.storage.opening import (
     record_incomplete_copy,
     refuse_second_log,
     segments_aside,
+    set_needless_aside,
     sort_snapshots,
     take_lock,
 )
@@ -138,6 +139,8 @@ class NodeDirectory:
             prepare_log_directory(disk, log_path)
             finding, sidecar, warnings = open_sidecar(disk, path)
             undo.callback(sidecar.close, sync=False)
+            survey, needless = set_needless_aside(disk, log_path, sidecar.recovery_point, survey)
+            warnings += needless
             set_aside = keep_only_usable_log(disk, log_path, sidecar, survey)
             warnings += set_aside
             if finding.written_elsewhere:

@@ -14,11 +14,13 @@ from kraftd.records import meta_properties, names, partition_metadata
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.storage.disk import Disk, StorageFailure
 from kraftd.storage.election_store import ElectionFinding, judge_election
+from kraftd.storage.epoch_checkpoint import load_epochs
 from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log
-from kraftd.storage.log_start import OpenReport
+from kraftd.storage.log_start import OpenReport, may_be_needless, needless_snapshots
+from kraftd.storage.recovery import recover
 from kraftd.storage.sidecar import Sidecar, bounded, load_durable_sidecar
-from kraftd.storage.snapshot_files import SnapshotFiles, SnapshotSurvey, instead_text
+from kraftd.storage.snapshot_files import SnapshotFiles, SnapshotSurvey, instead_text, survey_snapshots
 from kraftd.types import METADATA_TOPIC_ID, HealthKind, NodeId, Offset, OffsetAndEpoch, Uuid, uuid_text
 
 FORMAT_OR_MOUNT = (
@@ -155,6 +157,63 @@ def record_incomplete_copy(
         )
 
 
+def needless_of(
+    disk: Disk, log_path: Path, recovery_point: OffsetAndEpoch | None, survey: SnapshotSurvey
+) -> tuple[OffsetAndEpoch, ...]:
+    """The snapshots that would take the place of a log which holds all that this node acknowledged, oldest
+    first (`log_start`). Changes nothing, and reads the log only if small files leave it open.
+
+    Args:
+        disk: Where they are.
+        log_path: `__cluster_metadata-0`.
+        recovery_point: What the sidecar knows as flushed; None if there is none that can be relied on.
+        survey: The snapshots that are there.
+
+    Raises:
+        StorageError: The log cannot be opened.
+    """
+    if recovery_point is None or not survey.ids:
+        return ()
+    epochs, _ = load_epochs(disk, log_path / names.EPOCH_CHECKPOINT)
+    if not may_be_needless(survey.ids[-1], recovery_point, epochs):
+        return ()
+    recovered = recover(disk, log_path, epochs, recovery_point, read_only=True)
+    for segment in recovered.segments:
+        disk.close(segment.handle)
+    found = needless_snapshots(recovered, survey.ids, recovery_point)
+    # What takes its place was not proved yet to be whole, and may be all that leads to the log.
+    rest = survey_snapshots(disk, log_path, without=found) if found else survey
+    return found if needless_snapshots(recovered, (*rest.ids, *found), recovery_point) == found else ()
+
+
+def set_needless_aside(
+    disk: Disk, log_path: Path, recovery_point: OffsetAndEpoch | None, survey: SnapshotSurvey
+) -> tuple[SnapshotSurvey, list[str]]:
+    """Take their names from the snapshots that the log has no need of, durably, before it is opened.
+
+    Else one would come into effect once the log has grown past its end. Its bytes stay: they may be of use to
+    the cluster that they are of. A crash before the new name leaves it all to the next start.
+
+    Returns:
+        The snapshots that are left, and one line for each that was set aside.
+    """
+    needless = needless_of(disk, log_path, recovery_point, survey)
+    if not needless:
+        return survey, []
+    for snapshot_id in needless:
+        _set_aside(disk, log_path / names.snapshot_name(snapshot_id))
+    return survey_snapshots(disk, log_path), [needless_text(log_path, one) for one in needless]
+
+
+def needless_text(log_path: Path, snapshot_id: OffsetAndEpoch) -> str:
+    """What is told of a snapshot that the log has no need of."""
+    return (
+        f"{log_path / names.snapshot_name(snapshot_id)}: goes further than the log, or another way, and the "
+        f"log holds all that this node has acknowledged: it is not used, but set aside ({names.ASIDE}); what "
+        "is committed is fetched from the leader"
+    )
+
+
 def keep_only_usable_log(disk: Disk, log_path: Path, sidecar: Sidecar, survey: SnapshotSurvey) -> list[str]:
     """Set a log aside that begins above every whole snapshot, if there was one and its bytes are bad (D-23).
 
@@ -175,10 +234,14 @@ def keep_only_usable_log(disk: Disk, log_path: Path, sidecar: Sidecar, survey: S
     _record_amnesia(sidecar, text)
     sidecar.move_recovery_point(OffsetAndEpoch(0, 0))
     for base_offset in sorted(_segment_bases(disk, log_path)):
-        path = log_path / names.segment_name(base_offset)
-        disk.rename(path, path.with_name(path.name + names.ASIDE))
-        disk.sync_directory(log_path)
+        _set_aside(disk, log_path / names.segment_name(base_offset))
     return [text]
+
+
+def _set_aside(disk: Disk, path: Path) -> None:
+    """Take a file's name away and keep its bytes; durable on return."""
+    disk.rename(path, path.with_name(path.name + names.ASIDE))
+    disk.sync_directory(path.parent)
 
 
 def unusable_log(disk: Disk, log_path: Path, survey: SnapshotSurvey) -> str:
@@ -221,8 +284,17 @@ def sort_snapshots(
         path = log_path / names.snapshot_name(snapshot_id)
         if snapshot_id in report.snapshots:
             continue
+        same = [one for one in report.snapshots if one.offset == snapshot_id.offset]
         if snapshot_id.offset < log.start_offset:
             disk.remove(path)
+        elif same:
+            # Node 3 knows by its sidecar that 384-1 is the one, and the log is empty there. Once it holds
+            # records of epoch 5, a next start would know no more which of the two it goes on from.
+            _set_aside(disk, path)
+            told.append(
+                f"{path}: ends where the snapshot of epoch {same[0].epoch} ends, which fits better what is "
+                f"known of the log: only one of them can be of it: this one is set aside ({names.ASIDE})"
+            )
         else:
             others.append(snapshot_id)
             told.append(f"{path}: is not of this log, and is not used: remove the file")
@@ -236,6 +308,9 @@ def sort_snapshots(
         else:
             others.append(snapshot_id)
             told.append(f"{text}; {instead_text(report.snapshots)}")
+    for snapshot_id, path in _snapshots_aside(disk, log_path):
+        if snapshot_id.offset < log.start_offset:
+            disk.remove(path)
     infos = tuple(info for info in survey.infos if info.id in report.snapshots)
     return SnapshotFiles(disk, log_path, infos, others), told
 
@@ -243,6 +318,15 @@ def sort_snapshots(
 def segments_aside(disk: Disk, log_path: Path) -> tuple[Path, ...]:
     """The segments that were set aside."""
     return tuple(log_path / name for name in disk.names(log_path) if name.endswith(names.LOG + names.ASIDE))
+
+
+def _snapshots_aside(disk: Disk, log_path: Path) -> list[tuple[OffsetAndEpoch, Path]]:
+    found = []
+    for name in disk.names(log_path):
+        if name.endswith(names.CHECKPOINT + names.ASIDE):
+            snapshot_id = names.parse_snapshot_name(name.removesuffix(names.ASIDE))
+            found += [(snapshot_id, log_path / name)] if snapshot_id is not None else []
+    return found
 
 
 def _segment_bases(disk: Disk, log_path: Path) -> list[Offset]:

@@ -209,18 +209,21 @@ class Sidecar:
         self._write()
 
     def move_recovery_point(self, at: OffsetAndEpoch | None) -> None:
-        """Write another recovery point, or None for unknown; durable on return, in both slots if it is lower
-        or unknown. What was known to be committed is forgotten with None, and as far as it lies above.
+        """Write another recovery point, or None for unknown; durable on return, in both slots. What was known
+        to be committed is forgotten with None, and as far as it lies above.
 
         Node 2 truncates from 20 to 12, and the slot that says 12 goes bad. If the other one still said 20,
-        the next start would take 12 to 20 for lost, and node 2 would not count any more.
+        the next start would take 12 to 20 for lost, and node 2 would not count any more. Or it installs a
+        snapshot at 40, when half of its 30 records are gone, its power fails, and the slot that says 40 goes
+        bad. If the other one still said 12, the next start would take the 15 that are left for all that node
+        2 has acknowledged.
         """
         before = self._recovery_point
         self._recovery_point = at
         self._high_watermark = min(self._high_watermark, at.offset) if at is not None else 0
         self._write()
         self.sync()
-        if before is not None and (at is None or at.offset < before.offset):
+        if before != at:
             self._write()
             self.sync()
 

@@ -13,7 +13,7 @@ Follows: Kafka's KafkaMetadataLog, for its snapshots (SNAP-19, SNAP-20, SNAP-24,
 Differs: Kafka takes each for whole, and finds out when it loads one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,15 +48,20 @@ class SnapshotSurvey(NamedTuple):
         return tuple(info.id for info in self.infos)
 
 
-def survey_snapshots(disk: Disk, directory: Path) -> SnapshotSurvey:
-    """Look at the snapshots of a directory, and change nothing."""
+def survey_snapshots(disk: Disk, directory: Path, without: Collection[OffsetAndEpoch] = ()) -> SnapshotSurvey:
+    """Look at the snapshots of a directory, but for those that are passed over, and change nothing.
+
+    All that end where the newest ends are proved: which of them is of the log is decided later (`log_start`).
+    """
     found: list[SnapshotInfo] = []
     damaged: list[tuple[OffsetAndEpoch, str]] = []
     ids, strange = _ids_in(disk, directory)
-    for snapshot_id in sorted(ids, key=lambda each: each.log_order, reverse=True):
+    wanted = (each for each in ids if each not in without)
+    for snapshot_id in sorted(wanted, key=lambda each: each.log_order, reverse=True):
         path = directory / names.snapshot_name(snapshot_id)
+        is_newest = not found or found[0].id.offset == snapshot_id.offset
         try:
-            found.append(_info_of(disk, path, snapshot_id, is_proof=not found))
+            found.append(_info_of(disk, path, snapshot_id, is_proof=is_newest))
         except (MalformedError, StorageError) as error:
             if disk.fs.exists(path):  # else it went while we looked
                 damaged.append((snapshot_id, str(error)))

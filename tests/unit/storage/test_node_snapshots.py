@@ -338,16 +338,149 @@ def test_one_that_is_not_of_this_log_is_not_used(tmp_path: Path) -> None:
     node.close()
 
 
+def aside(node: NodeDirectory, offset: int, epoch: int = 3) -> Path:
+    path = beside(node, offset, epoch)
+    return path.with_name(path.name + ".aside")
+
+
 @pytest.mark.covers("D-05", "D-23")
-def test_the_power_fails_before_what_others_have_made_durable_is_durable_here(tmp_path: Path) -> None:
-    """The snapshot goes further than this node's own flushed log: it takes its place."""
+@pytest.mark.parametrize("snapshot", [(20, 3), (20, 4), (9, 4), (14, 4)], ids=str)
+def test_a_log_that_holds_all_it_acknowledged_needs_no_snapshot_of_anybody(
+    tmp_path: Path, snapshot: tuple[int, int]
+) -> None:
+    """It goes further than this node's own flushed log, or says another record: another cluster's file, or
+    one of what others had made durable before the power failed here. Nor may it come into effect later.
+    """
     node = used(tmp_path)
-    freeze(node, 20)
+    freeze(node, 5)
+    freeze(node, *snapshot)
     node.abandon()
     node = open_at(tmp_path)
-    assert (node.log.start_offset, node.log.end_offset, node.damage, node.amnesia) == (20, 20, (), ())
-    assert "the snapshot at offset 20 in epoch 3 takes the place of the log" in node.warnings[0]
+    assert (node.log.start_offset, node.log.end_offset, node.damage, node.amnesia) == (0, 14, (), ())
+    assert offsets_of(node) == [5]
+    (line,) = node.warnings
+    assert line.startswith(f"{beside(node, *snapshot)}: goes further than the log, or another way")
+    assert aside(node, *snapshot).exists()
+    node.log.append(run_of(14, 30, 3), 14, 30)
+    node.log.flush()
     node.close()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.log.end_offset, node.warnings) == (0, 30, ())
+    assert offsets_of(node) == [5]
+    node.cut_front(freeze(node, 25))
+    node.close()
+    open_at(tmp_path).close()
+    assert not aside(node, *snapshot).exists(), "it was kept as long as the log might have had a use for it"
+
+
+@pytest.mark.covers("D-23")
+def test_tools_tell_of_a_needless_snapshot_what_a_start_does(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    freeze(node, 20)
+    node.close()
+    facts = inspect_directory(OsFileSystem(), tmp_path)
+    assert (facts.log_start_offset, facts.log_end_offset, facts.problems) == (0, 14, ())
+    node = open_at(tmp_path)
+    assert node.warnings[0] in facts.notes
+    node.close()
+
+
+@pytest.mark.covers("D-05", "D-21", "D-23")
+@pytest.mark.parametrize("left", [14, 8, 4, 0])
+@pytest.mark.parametrize("installed", [(20, 3), (9, 4)], ids=str)
+def test_an_installation_that_a_crash_stopped_is_ended(
+    tmp_path: Path, left: int, installed: tuple[int, int]
+) -> None:
+    """The sidecar says the snapshot's end before a segment goes; a front of the old log is left."""
+    node = used(tmp_path)
+    node.write_election(Election(4, 2))
+    snapshot = freeze(node, *installed)
+    node._sidecar.move_recovery_point(snapshot)
+    node.abandon()
+    for path in log_path(tmp_path).glob("*.log"):
+        if int(path.stem) >= left:
+            path.unlink()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.log.end_offset, offsets_of(node)) == (snapshot.offset,) * 2 + (
+        [snapshot.offset],
+    )
+    assert (node.damage, node.amnesia) == ((), ())
+    node.close()
+
+
+@pytest.mark.covers("D-05", "D-23")
+@pytest.mark.parametrize("lost", ["sidecar", "records", "what leads to it"])
+def test_a_snapshot_takes_the_place_of_a_log_that_may_lack_something(tmp_path: Path, lost: str) -> None:
+    """Nothing says what was flushed; or it is not here; or nothing else leads to where the log begins."""
+    node = used(tmp_path)
+    if lost == "what leads to it":
+        node.cut_front(freeze(node, 9))
+    snapshot = freeze(node, 20)
+    node.close()
+    if lost == "sidecar":
+        (tmp_path / names.SIDECAR).unlink()
+    elif lost == "records":
+        (log_path(tmp_path) / f"{12:020}.log").unlink()
+    else:
+        spoil(node, OffsetAndEpoch(9, 3))
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.log.end_offset, offsets_of(node)) == (20, 20, [snapshot.offset])
+    assert any("at offset 20 in epoch 3 takes the place of the log" in line for line in node.warnings)
+    node.close()
+
+
+@pytest.mark.covers("D-23")
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut there"])
+@pytest.mark.parametrize("foreign", [2, 4], ids=["older epoch", "newer epoch"])
+@pytest.mark.parametrize("end", [14, 9], ids=["records follow", "none follow"])
+def test_of_two_snapshots_with_one_end_offset_the_logs_own_is_used_at_every_start(
+    tmp_path: Path, cut: bool, foreign: int, end: int
+) -> None:
+    node = used(tmp_path, end=4)
+    node.log.roll_at(0, 4)
+    node.log.append(run_of(4, 9, 3), 4, 9)
+    node.log.flush()
+    node.log.roll_at(1, 9)
+    if end > 9:
+        node.log.append(run_of(9, end, 3), 9, end)
+        node.log.flush()
+    own = freeze(node, 9)
+    if cut:
+        node.cut_front(own)
+    freeze(node, 9, foreign)
+    node.close()
+    for start in range(3):
+        node = open_at(tmp_path)
+        assert node.snapshots.infos[-1].id == own
+        assert (len(node.snapshots.infos), node.log.start_offset) == (1, 9 if cut else 0)
+        assert node.log.end_offset == end + start
+        assert (node.damage, node.amnesia) == ((), ())
+        if not start:
+            (line,) = node.warnings
+            assert str(beside(node, 9, foreign)) in line
+            assert "set aside" in line
+        else:
+            assert node.warnings == ()
+        at = node.log.end_offset
+        node.write_election(Election(9, 2))
+        node.log.append(run_of(at, at + 1, 9), at, at + 1)
+        node.log.flush()
+        node.close()
+
+
+@pytest.mark.covers("D-23")
+def test_where_nothing_tells_two_snapshots_apart_one_is_chosen_once(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    for epoch in (4, 5):
+        freeze(node, 20, epoch)
+    node.close()
+    (tmp_path / names.SIDECAR).unlink()
+    for _ in range(2):
+        node = open_at(tmp_path)
+        assert [info.id for info in node.snapshots.infos] == [OffsetAndEpoch(20, 5)]
+        assert node.log.start_offset == 20
+        node.close()
+    assert aside(node, 20, 4).exists()
 
 
 @pytest.mark.covers("SNAP-18", "D-23")

@@ -184,14 +184,23 @@ def test_a_bad_slot_does_not_bring_a_higher_recovery_point_back(
     assert open_sidecar(fs).recovery_point == to
 
 
-def test_a_higher_recovery_point_needs_one_sync() -> None:
+@pytest.mark.covers("D-05", "D-21")
+def test_a_recovery_point_that_is_moved_up_is_in_both_slots() -> None:
+    """An installation moves it to the snapshot's end, and then empties the log: if one slot went bad, and the
+    other one still said 40, a half-emptied log would look whole.
+    """
     fs = fresh()
     sidecar = open_sidecar(fs)
     sidecar.raise_recovery_point(OffsetAndEpoch(40, 1))
     sidecar.sync()
     changes = Changes(fs)
     sidecar.move_recovery_point(OffsetAndEpoch(100, 1))
-    assert changes.calls == [("pwrite", "kraftd.state"), ("fdatasync", "kraftd.state")]
+    assert changes.calls == [("pwrite", "kraftd.state"), ("fdatasync", "kraftd.state")] * 2
+    for bad_slot in (0, 1):
+        disk = fs.copy()
+        disk.forget_unsynced()
+        disk.overwrite(FILE, bad_slot * SLOT_BYTES + 40, b"\xff")
+        assert open_sidecar(disk).recovery_point == OffsetAndEpoch(100, 1)
 
 
 @pytest.mark.covers("D-03", "D-05")
