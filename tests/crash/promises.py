@@ -57,6 +57,8 @@ class Promised(NamedTuple):
     """That of the one that may have its name already."""
     going: tuple[str, ...] = ()
     """Those that may be gone."""
+    aside: tuple[str, ...] = ()
+    """The names that were set aside when the node was opened: they may be there, and promise nothing."""
 
 
 class Ids:
@@ -194,7 +196,7 @@ def _broken(node: NodeDirectory, seen: Seen, promised: Promised, disk: SimFileSy
         return f"start counter {seen.start_counter} comes again, after {promised.start_counter}"
     if ("blank" if seen.uninitialized else "whole") not in promised.health:
         return f"is {'blank' if seen.uninitialized else 'whole'}, not one of {promised.health}"
-    if (wrong := _wrong_snapshots(promised, disk, seen.start.offset, node.log.end_offset)) is not None:
+    if (wrong := _wrong_snapshots(promised, disk, seen.start.offset)) is not None:
         return wrong
     wanted = epochs_of(seen.log)
     if not wanted and node.log.epochs:  # of the record before the start, which the log was cut behind
@@ -234,20 +236,20 @@ def continues(log: tuple[bytes, ...], snapshot_id: OffsetAndEpoch) -> bool:
     return not data or next(scan(data)).epoch == snapshot_id.epoch
 
 
-def _wrong_snapshots(
-    promised: Promised, disk: SimFileSystem, start_offset: Offset, end_offset: Offset
-) -> str | None:
+def _wrong_snapshots(promised: Promised, disk: SimFileSystem, start_offset: Offset) -> str | None:
     """Whether one is gone that counted and is not below the log, or one is there that is not whole, or a part
-    of one, or one was set aside that the log goes on from.
+    of one, or one was set aside that the durable part of the log goes on from.
     """
     directory = HOME / names.LOG_DIRECTORY
     there = [name for name in disk.names(directory) if ".checkpoint" in name]
     aside = [name for name in there if name.endswith(names.ASIDE)]
     for name in there:
+        if name in promised.aside:
+            continue
         snapshot_id = names.parse_snapshot_name(name.removesuffix(names.ASIDE))
         if snapshot_id is None or name.removesuffix(names.ASIDE) not in counted(promised):
             return f"there is {name}, which nobody froze"
-        if name in aside and snapshot_id.offset <= end_offset and continues(promised.log, snapshot_id):
+        if name in aside and snapshot_id.offset <= promised.durable and continues(promised.log, snapshot_id):
             return f"{name} was set aside, and the log goes on from it"
         if disk.content(directory / name) != snapshot_of(snapshot_id):
             return f"the snapshot {name} is not what was written"

@@ -92,6 +92,9 @@ class ScriptedNode:
             durable=end,
             snapshots=tuple(names.snapshot_name(info.id) for info in node.snapshots.infos),
             going=(),
+            aside=tuple(
+                name for name in self.fs.names(HOME / names.LOG_DIRECTORY) if name.endswith(names.ASIDE)
+            ),
             elections=(node.election,),
             peers=(node.peers,),
             health=("blank" if node.uninitialized else "whole",),

@@ -407,7 +407,7 @@ LOG_FRONT = (
         "D-20",
         "A snapshot is believed for its header, and what follows it is damaged.",
         "tests",
-        ("kraftd.storage.snapshot_files:survey_snapshots", "is_proof=not found", "is_proof=False"),
+        ("kraftd.storage.snapshot_files:survey_snapshots", "is_proof=is_newest", "is_proof=False"),
         where=FILES,
     ),
     mutant(
