@@ -199,8 +199,13 @@ def test_damage_behind_every_snapshot_is_a_loss(tmp_path: Path) -> None:
 
 @pytest.mark.covers("D-23")
 def test_a_snapshot_beyond_the_logs_end_is_told_to_take_its_place(tmp_path: Path) -> None:
+    """Where no sidecar says that the log holds all that was flushed."""
     log_path = cut_log(tmp_path)
     write_snapshot(log_path, OffsetAndEpoch(20, 3), [], 1)
+    with_sidecar = inspect_directory(NoWrites(), tmp_path)
+    assert any("goes further than the log, or another way" in note for note in with_sidecar.notes)
+    assert (with_sidecar.log_start_offset, with_sidecar.log_end_offset) == (0, 14)
+    (tmp_path / "kraftd.state").unlink()
     facts = inspect_directory(NoWrites(), tmp_path)
     assert facts.problems == ()
     assert any(
