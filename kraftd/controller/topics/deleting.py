@@ -170,7 +170,7 @@ def _is_told_by_its_name(topics: TopicsImage, each: _Named, named: Counter[_Name
 
 
 def _with_its_id(topics: TopicsImage, each: _Named, named: Counter[_Named]) -> _Named:
-    """What the outcome of a topic names: both, if the request does. A name that comes twice is not looked up."""
+    """What the outcome of a topic names: both, if the request does. A name named twice is not looked up."""
     topic_id = topics.id_of(each[0]) if each[0] is not None and named[each] == 1 else None
     return (each[0], topic_id) if topic_id is not None and (None, topic_id) in named else each
 
