@@ -12,8 +12,8 @@ from tests.fixtures import ROOT
 
 
 def interrupt(number: signal.Signals, folder: Path, *arguments: str, after: str) -> None:
-    """Begin a run below an empty folder, send it a signal after a line that the pattern is found in, and
-    assert that neither a process nor a mount nor a file is left.
+    """Begin a run below an empty folder, send it a signal after a line that the pattern is found in, while
+    something runs there, and assert that neither a process nor a mount nor a file is left.
     """
     command = [sys.executable, "-m", "tests.chaos.run", "--minutes", "1", *arguments]
     environment = {**os.environ, "TMPDIR": str(folder)}
@@ -21,9 +21,10 @@ def interrupt(number: signal.Signals, folder: Path, *arguments: str, after: str)
         try:
             assert process.stdout is not None
             for line in process.stdout:
-                if re.search(after, line):
-                    break
-            assert processes_that_name(folder) != []
+                if re.search(after, line) and processes_that_name(folder):
+                    break  # else all nodes were killed just before, and are not up again
+            else:
+                raise AssertionError("the run ended by itself")
             process.send_signal(number)
             assert "every process is ended" in process.stdout.read()
             assert process.wait() == INTERRUPTED

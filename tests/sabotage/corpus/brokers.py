@@ -704,8 +704,8 @@ BROKERS = (
         "tests",
         (
             "kraftd.controller.timers:Timers.begin",
-            "self._finish = len(self._sessions) > 0",
-            "self._finish = False",
+            "if len(brokers) > 0:",
+            "if False:",
         ),
         where=_SILENT,
     ),
