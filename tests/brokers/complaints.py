@@ -33,6 +33,7 @@ AFTER_A_LOST_DIRECTORY = (
     r"ReplicaManager: .* (Stopp\w+ serving replicas in dir|stopped fetcher for partitions)",
     r"BrokerServer: Exception while execution the action",  # of the request that met the failing disk
     r"Unable to bring up new local leader \S+ with topic id \S+ because it resides in an offline log dir",
+    r"Unable to start fetching \S+ with topic ID \S+ due to a storage error",  # a new follower
     r"ReplicaFetcherThread: .* Error (for|while processing data for) partition",  # asked the failing disk
 )
 
