@@ -4,6 +4,7 @@ Entered by `NodeDirectory.open`, which has their order. Not here: the log (`log`
 all of them (`node_directory`).
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -324,8 +325,9 @@ def _snapshots_aside(disk: Disk, log_path: Path) -> list[tuple[OffsetAndEpoch, P
     found = []
     for name in disk.names(log_path):
         if name.endswith(names.CHECKPOINT + names.ASIDE):
-            snapshot_id = names.parse_snapshot_name(name.removesuffix(names.ASIDE))
-            found += [(snapshot_id, log_path / name)] if snapshot_id is not None else []
+            with contextlib.suppress(MalformedError):  # somebody else's name
+                snapshot_id = names.parse_snapshot_name(name.removesuffix(names.ASIDE))
+                found += [(snapshot_id, log_path / name)] if snapshot_id is not None else []
     return found
 
 

@@ -504,6 +504,10 @@ def test_a_name_so_far_that_no_log_could_go_on_from_it_is_no_snapshots(
     facts = inspect_directory(OsFileSystem(), tmp_path)
     assert facts.problems == ()
     assert line in facts.notes
+    path.rename(path.with_name(path.name + names.ASIDE))
+    node = open_at(tmp_path)
+    assert (node.warnings, node.log.end_offset) == ((), 14), "whoever sets it aside by hand has peace"
+    node.close()
 
 
 @pytest.mark.covers("SNAP-05")
