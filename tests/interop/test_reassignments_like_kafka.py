@@ -201,10 +201,11 @@ def ours(image: MetadataImage, request: Any, version: int) -> tuple[list[AnyReco
         case m.ListPartitionReassignmentsRequest():
             return [], list_partition_reassignments(image, request)
         case _:
-            plan = alter_partition(context, request)
-            assert isinstance(plan, Plan)
-            records, _ = plan.advance(context)
-            return list(records), plan.response()
+            decided = alter_partition(context, request)
+            if not isinstance(decided, Plan):  # a request about nothing
+                return decided
+            records, _ = decided.advance(context)
+            return list(records), decided.response()
 
 
 def outcome(response: Any) -> Any:
