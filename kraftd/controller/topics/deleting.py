@@ -68,12 +68,12 @@ def delete_topics(
     records: list[RemoveTopicRecord] = []
     results = []
     for each in named:
-        if _is_told_by_its_name(topics, each, named):
-            continue
         denied = None if may_delete_all or named[each] > 1 else _denied(rights, topics, each)
         if denied is not None:
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             results.append(_result(denied, error, outcomes.text(_MAY_NOT)))
+            continue
+        if _is_told_by_its_name(topics, each, named):
             continue
         try:
             topic = _find(topics, each, named)

@@ -134,6 +134,16 @@ TOPICS = (
         ("topics.deleting:delete_topics", "if len(records) == OPERATION_RECORDS_MAX:", "if False:"),
     ),
     of_topics(
+        "one-outcome-for-a-name-and-its-id",
+        "Who may not delete a topic, and names it both ways, is told one outcome: that the two belong together.",
+        "test_rights.py::test_whose_name_and_id_belong_together_is_not_told_to_who_may_not_delete_it",
+        (
+            "topics.deleting:delete_topics",
+            "        denied = None if",
+            "        if _is_told_by_its_name(topics, each, named):\n            continue\n        denied = None if",
+        ),
+    ),
+    of_topics(
         "unknown-topics-count",
         "Of more than 10,000 topics that shall be deleted none is, whether or not they are there.",
         "test_adding_and_deleting.py::test_each_unknown_name_is_told_to_be_unknown_however_many_they_are",

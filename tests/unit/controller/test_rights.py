@@ -127,6 +127,16 @@ def test_the_name_of_a_topic_is_told_to_who_may_describe_it():
     )
 
 
+def test_whose_name_and_id_belong_together_is_not_told_to_who_may_not_delete_it():
+    """One outcome for both would say which id the name has."""
+    both = [(None, A), ("a", ZERO_UUID)]
+    assert delete(world(), *both) == ([], {(None, A): NO_TOPIC, ("a", ZERO_UUID): NO_TOPIC})
+    describing = world(on("a", AclOperation.DESCRIBE))
+    assert delete(describing, *both) == ([], {("a", A): NO_TOPIC, ("a", ZERO_UUID): NO_TOPIC})
+    deleting = world(on("a", AclOperation.DELETE))
+    assert delete(deleting, *both) == ([], {("a", A): ErrorCode.INVALID_REQUEST})
+
+
 def test_that_a_topic_is_not_there_is_told_to_who_might_describe_it():
     nothing, unknown = ("nothing", ZERO_UUID), (None, b"?" * 16)
     assert delete(world(), nothing, unknown)[1] == {nothing: NO_TOPIC, unknown: ErrorCode.UNKNOWN_TOPIC_ID}
