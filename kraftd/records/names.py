@@ -16,9 +16,11 @@ _SEGMENT = re.compile(r"(\d{20})\.(log|index|timeindex|snapshot)", re.ASCII)
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint(\.deleted)?", re.ASCII)
 _OFFSET_MAX = 2**63 - 1
 _SNAPSHOT_OFFSET_MAX = 2**62
-_SNAPSHOT_EPOCH_MAX = 2**30
-"""A log goes on from a snapshot: one at 2^63 - 1 would leave no offset for the next record, and none of epoch
-2^31 - 1 an epoch for the next election. No log comes near to half of either.
+_SNAPSHOT_EPOCH_MAX = 2**31 - 2
+"""A log goes on from a snapshot: one at 2^63 - 1 would leave no offset for the next record, and no log comes
+near to half of that; one of epoch 2^31 - 1 leaves no epoch for the next election. Any other epoch can be that
+of a quorum: one node whose `quorum-state` says 2^30 + 1 brings all others up to it (D-37), and they write
+snapshots there, and cut their logs.
 """
 
 QUORUM_STATE = "quorum-state"

@@ -82,9 +82,13 @@ def needless_snapshots(
             first, in both slots (D-21).
 
     Returns:
-        None if the log does not hold what was flushed, or begins above 0 and no other snapshot leads to it.
+        None if there is no log, or it does not hold what was flushed, or it begins above 0 and no other
+        snapshot leads to it. A directory without a log lacks all: its segments were set aside, say, since the
+        only snapshot that led to them was damaged, and the power failed before the next log began.
     """
-    base_offset = recovered.segments[0].base_offset if recovered.segments else 0
+    if not recovered.segments:
+        return ()
+    base_offset = recovered.segments[0].base_offset
     holds_all = (
         not recovered.damage
         and base_offset <= recovery_point.offset <= recovered.end_offset

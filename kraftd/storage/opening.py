@@ -210,8 +210,8 @@ def needless_text(log_path: Path, snapshot_id: OffsetAndEpoch) -> str:
     """What is told of a snapshot that the log has no need of."""
     return (
         f"{log_path / names.snapshot_name(snapshot_id)}: goes further than the log, or another way, and the "
-        f"log holds all that this node has acknowledged: it is not used, but set aside ({names.ASIDE}); what "
-        "is committed is fetched from the leader"
+        f"log holds all that {names.SIDECAR} knows as flushed: it is not used, but set aside "
+        f"({names.ASIDE}); what is committed is fetched from the leader"
     )
 
 
@@ -234,14 +234,23 @@ def keep_only_usable_log(disk: Disk, log_path: Path, sidecar: Sidecar, survey: S
         return []
     _record_amnesia(sidecar, text)
     sidecar.move_recovery_point(OffsetAndEpoch(0, 0))
-    for base_offset in sorted(_segment_bases(disk, log_path)):
+    # The last one first: what a crash leaves still begins where the damaged snapshot ends, so that the next
+    # start finds the same, and ends this.
+    for base_offset in sorted(_segment_bases(disk, log_path), reverse=True):
         _set_aside(disk, log_path / names.segment_name(base_offset))
     return [text]
 
 
 def _set_aside(disk: Disk, path: Path) -> None:
-    """Take a file's name away and keep its bytes; durable on return."""
-    disk.rename(path, path.with_name(path.name + names.ASIDE))
+    """Take a file's name away and keep its bytes; durable on return.
+
+    Raises:
+        StorageError: A directory has the name that it would get.
+    """
+    aside = path.with_name(path.name + names.ASIDE)
+    if disk.fs.is_directory(aside):
+        raise StorageError(f"{aside}: is a directory, and {path.name} is to get this name: move it away")
+    disk.rename(path, aside)
     disk.sync_directory(path.parent)
 
 
@@ -310,7 +319,7 @@ def sort_snapshots(
             others.append(snapshot_id)
             told.append(f"{text}; {instead_text(report.snapshots)}")
     for snapshot_id, path in _snapshots_aside(disk, log_path):
-        if snapshot_id.offset < log.start_offset:
+        if snapshot_id.offset < log.start_offset and not disk.fs.is_directory(path):
             disk.remove(path)
     infos = tuple(info for info in survey.infos if info.id in report.snapshots)
     return SnapshotFiles(disk, log_path, infos, others), told
@@ -318,7 +327,8 @@ def sort_snapshots(
 
 def segments_aside(disk: Disk, log_path: Path) -> tuple[Path, ...]:
     """The segments that were set aside."""
-    return tuple(log_path / name for name in disk.names(log_path) if name.endswith(names.LOG + names.ASIDE))
+    found = (log_path / name for name in disk.names(log_path) if name.endswith(names.LOG + names.ASIDE))
+    return tuple(path for path in found if not disk.fs.is_directory(path))
 
 
 def _snapshots_aside(disk: Disk, log_path: Path) -> list[tuple[OffsetAndEpoch, Path]]:

@@ -218,12 +218,9 @@ class Sidecar:
         bad. If the other one still said 12, the next start would take the 15 that are left for all that node
         2 has acknowledged.
         """
-        before = self._recovery_point
         self._recovery_point = at
         self._high_watermark = min(self._high_watermark, at.offset) if at is not None else 0
-        self._write()
-        self.sync()
-        if before != at:
+        for _slot in range(2):
             self._write()
             self.sync()
 

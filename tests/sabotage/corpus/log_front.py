@@ -363,6 +363,39 @@ LOG_FRONT = (
         where=DIRECTORY,
     ),
     mutant(
+        "no-log-lacks-nothing",
+        "D-23",
+        "The whole snapshot is set aside by the start after the one that set the log aside, and was killed.",
+        "tests",
+        ("kraftd.storage.log_start:needless_snapshots", "if not recovered.segments:", "if False:"),
+        (
+            "kraftd.storage.log_start:needless_snapshots",
+            "base_offset = recovered.segments[0].base_offset",
+            "base_offset = recovered.segments[0].base_offset if recovered.segments else 0",
+        ),
+        where=DIRECTORY,
+    ),
+    mutant(
+        "front-set-aside-first",
+        "D-23",
+        "A start that is killed while it sets a log aside leaves one that begins where nothing ever led to.",
+        "tests",
+        (
+            "kraftd.storage.opening:keep_only_usable_log",
+            "sorted(_segment_bases(disk, log_path), reverse=True)",
+            "sorted(_segment_bases(disk, log_path))",
+        ),
+        where=DIRECTORY,
+    ),
+    mutant(
+        "half-of-all-epochs-have-no-snapshots",
+        "SNAP-18",
+        "A quorum in an epoch above 2^30, which one node can bring about, writes snapshots that no start finds.",
+        "tests",
+        ("kraftd.records.names:parse_snapshot_name", "epoch > _SNAPSHOT_EPOCH_MAX", "epoch > 2**30"),
+        where=DIRECTORY,
+    ),
+    mutant(
         "two-snapshots-of-one-end",
         "D-23",
         "Of two snapshots with one end offset the newer epoch's is believed, whatever the next record says.",
@@ -381,18 +414,6 @@ LOG_FRONT = (
         "tests",
         ("kraftd.storage.opening:sort_snapshots", "elif same:", "elif False:"),
         where=DIRECTORY,
-    ),
-    mutant(
-        "moved-up-in-one-slot",
-        "D-21",
-        "An installation moves the flushed offset in one slot only: with a bad sector there a half-emptied log is whole.",
-        "tests",
-        (
-            "kraftd.storage.sidecar:Sidecar.move_recovery_point",
-            "if before != at:",
-            "if before is not None and (at is None or at.offset < before.offset):",
-        ),
-        where=("tests/unit/storage/test_sidecar.py",),
     ),
     mutant(
         "snapshot-at-the-end-of-all-offsets",

@@ -222,14 +222,14 @@ STORAGE = (
         where=("tests/unit/storage/test_sidecar.py", "tests/crash/test_matrix.py"),
     ),
     mutant(
-        "lowered-recovery-point-in-one-slot",
+        "moved-recovery-point-in-one-slot",
         "D-05",
-        "A truncation lowers the flushed offset in one slot only: with a bad sector there the log looks cut short.",
+        "A truncation or an installation moves the flushed offset in one slot only: a bad sector takes it back.",
         "tests",
         (
             "kraftd.storage.sidecar:Sidecar.move_recovery_point",
-            "if before != at:",
-            "if at is None or before is None or at.offset > before.offset:",
+            "for _slot in range(2):",
+            "for _slot in range(1):",
         ),
         where=("tests/unit/storage/test_sidecar.py", "tests/crash/test_matrix.py"),
     ),

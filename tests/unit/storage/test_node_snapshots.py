@@ -8,7 +8,7 @@ from kraftd.errors import InvariantError, StorageError
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.records import names
 from kraftd.records.snapshot import encode_snapshot
-from kraftd.storage import LogConfig, NodeDirectory, OsFileSystem, format_directory
+from kraftd.storage import FileSystem, LogConfig, NodeDirectory, OsFileSystem, format_directory
 from kraftd.types import Election, HealthKind, OffsetAndEpoch, ReplicaKey
 from tests.unit.storage.batches import batch, run_of
 from tests.unit.storage.test_node_directory import log_path, random_uuid
@@ -16,9 +16,9 @@ from tests.unit.storage.test_node_directory import log_path, random_uuid
 SMALL = LogConfig(segment_bytes=4 * len(batch(0)))
 
 
-def open_at(path: Path) -> NodeDirectory:
+def open_at(path: Path, fs: FileSystem | None = None) -> NodeDirectory:
     return NodeDirectory.open(
-        OsFileSystem(), path, node_id=1, random_uuid=random_uuid, voter_ids=(1, 2, 3), config=SMALL
+        fs or OsFileSystem(), path, node_id=1, random_uuid=random_uuid, voter_ids=(1, 2, 3), config=SMALL
     )
 
 
@@ -243,6 +243,100 @@ def test_a_log_that_only_a_damaged_snapshot_leads_to_is_set_aside_until_another_
     node.install_snapshot(freeze(node, 40, 3), 1)
     assert node.take_removal().run() == ()
     assert list(log_path(tmp_path).glob("*.aside")) == []
+    node.close()
+
+
+class KilledError(Exception):
+    """Where a process ended."""
+
+
+class KilledOnTheWay(OsFileSystem):
+    """Its process ends when it would set another segment aside, or has set all of them aside."""
+
+    def __init__(self, set_aside: int) -> None:
+        super().__init__()
+        self.renames_left = set_aside
+
+    def rename(self, source: Path, target: Path) -> None:
+        if target.name.endswith(names.LOG + names.ASIDE):
+            if not self.renames_left:
+                raise KilledError
+            self.renames_left -= 1
+        super().rename(source, target)
+
+    def sync_directory(self, path: Path) -> None:
+        super().sync_directory(path)
+        if path.name == names.LOG_DIRECTORY and self.renames_left == 0 and self.is_last(path):
+            raise KilledError
+
+    def is_last(self, log_directory: Path) -> bool:
+        return not any(name.endswith(names.LOG) for name in self.names(log_directory))
+
+
+@pytest.mark.covers("D-06", "D-23")
+@pytest.mark.parametrize("older", [False, True], ids=["nothing else", "an older snapshot"])
+@pytest.mark.parametrize("set_aside", [0, 1, 2, 3, 4])
+def test_a_start_that_is_killed_while_it_sets_a_log_aside_is_ended_by_the_next(
+    tmp_path: Path, set_aside: int, *, older: bool
+) -> None:
+    """With an older snapshot it begins there: that is the newest whole state that this node has."""
+    node = used(tmp_path, 22)
+    whole = beside(node, freeze(node, 5).offset).read_bytes()
+    only = freeze(node, 9)
+    node.cut_front(only)
+    assert node.take_removal().run() == ()
+    spoil(node, only)
+    node.close()
+    if older:
+        beside(node, 5).write_bytes(whole)
+    assert len(list(log_path(tmp_path).glob("*.log"))) == 4
+    with pytest.raises(KilledError):
+        open_at(tmp_path, KilledOnTheWay(set_aside))
+    for _ in range(2):
+        node = open_at(tmp_path)
+        begin = 5 if older else 0
+        assert (node.log.start_offset, node.log.end_offset, offsets_of(node)) == (begin, begin, [5] * older)
+        assert node.amnesia
+        assert len(list(log_path(tmp_path).glob("*.log.aside"))) == 4
+        node.abandon()
+
+
+@pytest.mark.covers("D-23")
+def test_a_directory_with_the_name_of_what_was_set_aside_ends_no_start(tmp_path: Path) -> None:
+    node = used(tmp_path)
+    node.cut_front(freeze(node, 9))
+    node.close()
+    folders = (aside(node, 5), log_path(tmp_path) / f"{4:020}.log.aside")
+    for folder in folders:
+        folder.mkdir()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.log.end_offset, node.warnings) == (9, 14, ())
+    node.install_snapshot(freeze(node, 20, 3), 1)
+    assert node.take_removal().run() == ()
+    node.close()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.log.end_offset, node.warnings) == (20, 20, ())
+    assert all(folder.is_dir() for folder in folders), "only files are removed"
+    node.close()
+
+
+@pytest.mark.covers("D-23")
+def test_what_cannot_be_set_aside_for_a_directory_with_its_new_name_is_told_in_one_line(
+    tmp_path: Path,
+) -> None:
+    node = used(tmp_path)
+    needless = freeze(node, 20)
+    node.close()
+    folder = aside(node, needless.offset)
+    folder.mkdir()
+    with pytest.raises(
+        StorageError, match=r"is a directory, and .* is to get this name: move it away"
+    ) as told:
+        open_at(tmp_path)
+    assert str(told.value).startswith(f"{folder}: ")
+    folder.rmdir()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.log.end_offset) == (0, 14)
     node.close()
 
 
@@ -507,6 +601,22 @@ def test_a_name_so_far_that_no_log_could_go_on_from_it_is_no_snapshots(
     path.rename(path.with_name(path.name + names.ASIDE))
     node = open_at(tmp_path)
     assert (node.warnings, node.log.end_offset) == ((), 14), "whoever sets it aside by hand has peace"
+    node.close()
+
+
+@pytest.mark.covers("D-37", "SNAP-18")
+@pytest.mark.parametrize("epoch", [2**30 + 1, 2**31 - 2])
+def test_a_log_begins_at_its_snapshot_in_every_epoch_that_a_quorum_can_come_to(
+    tmp_path: Path, epoch: int
+) -> None:
+    """One node whose election says so brings all others up to it."""
+    node = used(tmp_path, 14, epoch)
+    node.cut_front(freeze(node, 9, epoch))
+    assert node.take_removal().run() == ()
+    node.close()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.log.end_offset, offsets_of(node)) == (9, 14, [9])
+    assert (node.damage, node.amnesia, node.warnings) == ((), (), ())
     node.close()
 
 
