@@ -386,7 +386,10 @@ class Network:
                 self._scheduler.at_us(self._scheduler.now_us + SYN_RETRY_US, syn)
                 return
             back_us = self._scheduler.now_us + self._latency_us(back)
-            if here.listener is None:
+            # A name that led astray when the SYN was sent, and leads back when it arrives: `lead_back` could
+            # tear no connection yet, and this one would lead astray for ever.
+            has_led_back = host != host_of(target) and target != self._machine_of(host)
+            if here.listener is None or has_led_back:
                 self._scheduler.at_us(back_us, refused)
                 return
             ours, theirs = self._pair(machine, loop, target, here.listener[0])

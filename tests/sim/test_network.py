@@ -149,6 +149,18 @@ def test_a_name_leads_astray_until_it_leads_back() -> None:
     assert it.network._machine_of(host_of(TWO)) == TWO
 
 
+def test_who_was_led_astray_and_arrives_when_the_name_leads_back_is_refused() -> None:
+    it = Wire()
+    it.network.lead_astray(ONE, TWO)
+    ends: list[End] = []
+    errors: list[OSError] = []
+    it.network.open(it.loops[ONE], ONE, it.one, host_of(ONE), ends.append, errors.append, wanted=lambda: True)
+    it.network.lead_back()
+    it.run()
+    assert ends == []
+    assert [type(error) for error in errors] == [ConnectionRefusedError]
+
+
 def test_a_machine_that_is_gone_says_nothing_until_it_is_back(wire: Wire) -> None:
     wire.network.power_off(TWO)
     wire.run()
