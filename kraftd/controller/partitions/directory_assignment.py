@@ -1,11 +1,15 @@
 """AssignReplicasToDirs: a broker tells in which of its log directories replicas are.
 
 A replica in a directory that the broker's registration does not list as online leaves the ISR, with a change
-of its own after the one that names the directory.
+of its own after the one that names the directory. One line of the log tells of all of a request.
+
+Example: broker 3 is started twice, on two machines. The second start is refused, but knows the epoch of the
+first one from the log, and says where its own replicas are. They leave the ISR, and nobody would know why.
 
 Follows: Kafka's handleAssignReplicasToDirs.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from kraftd.controller.context import Context
@@ -17,7 +21,7 @@ from kraftd.controller.partitions.in_sync import is_current
 from kraftd.controller.partitions.partition_change_builder import Target
 from kraftd.controller.partitions.partition_rules import PartitionRules
 from kraftd.controller.partitions.request_plan import Asked, Decide, Outcome, RequestPlan
-from kraftd.controller.plans import SLICE_RECORDS
+from kraftd.controller.plans import SLICE_RECORDS, LogLine
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
 from kraftd.metadata.parts.brokers import BROKERS
@@ -29,7 +33,8 @@ from kraftd.protocol.messages import (
     AssignReplicasToDirsResponsePartitionData,
     AssignReplicasToDirsResponseTopicData,
 )
-from kraftd.types import Uuid
+from kraftd.records.messages import PartitionChangeRecord
+from kraftd.types import NO_NODE, Uuid, uuid_text
 
 _SLICE_PARTITIONS: Final = SLICE_RECORDS // 2
 """Each has two changes at most."""
@@ -61,6 +66,8 @@ class AssignReplicasToDirsPlan(RequestPlan[Uuid, ErrorCode]):
         ]
         super().__init__(asked, _SLICE_PARTITIONS)
         self._request = request
+        self._lost: dict[tuple[Uuid, int], tuple[Uuid, PartitionChangeRecord]] = {}
+        """The directory of each replica that leaves the ISR for it, and that change."""
 
     def complaint(self, context: Context) -> ErrorCode:
         """Whether another incarnation of the sender is registered, or directories are not known yet."""
@@ -89,9 +96,28 @@ class AssignReplicasToDirsPlan(RequestPlan[Uuid, ErrorCode]):
             if broker is None or context.leaving.has_online_directory(broker, asked.what):
                 return Outcome(ErrorCode.NONE, placed)
             out_of_sync = Target(isr=without_broker(partition.isr, me))
-            return Outcome(ErrorCode.NONE, placed, rules_without_me.change(partition, out_of_sync))
+            left = rules_without_me.change(partition, out_of_sync)
+            if left is not None:
+                self._lost[asked.topic_id, asked.partition_id] = asked.what, left
+            return Outcome(ErrorCode.NONE, placed, left)
 
         return decide
+
+    def lines(self) -> Sequence[LogLine]:
+        """What the replicas in directories that are not online cost, if there are any."""
+        lost = [each for key, each in self._lost.items() if key not in self.failed_partitions]
+        if not lost:
+            return ()
+        leaders = [change.leader for _, change in lost]
+        fields = {
+            "broker": self._request.broker_id,
+            "epoch": self._request.broker_epoch,
+            "directories": sorted({uuid_text(directory) for directory, _ in lost}),
+            "partitions": len(lost),
+            "new_leaders": sum(leader >= 0 for leader in leaders),
+            "offline": leaders.count(NO_NODE),
+        }
+        return (LogLine("replicas_not_online", fields, is_warning=True, key=self._request.broker_id),)
 
     def failed(self, asked: Asked[Uuid]) -> ErrorCode:  # noqa: ARG002 - all are told the same
         """The error of a replica that no decision could be made about."""

@@ -9,7 +9,7 @@ Entered by `in_sync` (AlterPartition), `directory_assignment` (AssignReplicasToD
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kraftd.controller.context import Context
@@ -98,6 +98,11 @@ class RequestPlan(Plan, Generic[AskedT, ToldT]):
         self._failed[key] = error
         del self.told[self._slice_start :]
         return True
+
+    @property
+    def failed_partitions(self) -> Collection[tuple[Uuid, int]]:
+        """Those that were left out so far."""
+        return self._failed.keys()
 
     def failures(self) -> Sequence[LeftOut]:
         """The partitions that were left out."""

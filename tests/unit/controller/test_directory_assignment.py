@@ -13,6 +13,7 @@ from kraftd.protocol.messages import (
     AssignReplicasToDirsResponse,
 )
 from kraftd.records.messages import PartitionChangeRecord
+from kraftd.types import uuid_text
 from tests.unit.controller.cluster import Cluster, decided, directory, epoch_of, led
 
 ME = 1
@@ -84,6 +85,32 @@ def test_a_replica_in_a_directory_that_is_not_online_leaves_the_isr(cluster, whe
         PartitionChangeRecord(0, topic, isr=(2, 3), leader=2),
     ]
     assert outcomes(response) == [(where, topic, 0, 0)]
+
+
+def test_what_replicas_in_directories_that_are_not_online_cost_is_told_in_one_line(cluster):
+    """A second start of broker 1 tells of its own directories: nobody would know why leaders move."""
+    topic = cluster.topic("a", led((1, 2, 3)), led((1,)), led((2, 1)), led((1, 2)))
+    asked = request((GONE, (topic, 0), (topic, 1), (topic, 2)), (HERE, (topic, 3)))
+    plan = assign_replicas_to_dirs(cluster.context(), asked)
+    _, is_last = plan.advance(cluster.context())
+    assert is_last
+    (line,) = plan.lines()
+    assert (line.name, line.is_warning, line.key) == ("replicas_not_online", True, ME)
+    assert line.fields == {
+        "broker": ME,
+        "epoch": EPOCH,
+        "directories": [uuid_text(GONE)],
+        "partitions": 3,
+        "new_leaders": 1,
+        "offline": 1,
+    }
+
+
+def test_a_replica_that_leaves_no_isr_is_not_told(cluster):
+    topic = cluster.topic("a", led((2, 1)))
+    plan = assign_replicas_to_dirs(cluster.context(), request((HERE, (topic, 0))))
+    plan.advance(cluster.context())
+    assert plan.lines() == ()
 
 
 def test_what_is_not_there_is_told_for_each_replica(cluster):
