@@ -3,6 +3,7 @@
 Each test ends with what it hurt in sync again, so that the next begins with a whole cluster.
 """
 
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -23,8 +24,10 @@ from tests.process.cluster import Node
 @pytest.fixture(autouse=True)
 def is_judged(cluster: BrokerCluster, request: pytest.FixtureRequest) -> Iterator[None]:
     """Brokers complain of the fault, and of nothing else that they would not on Kafka's controllers."""
-    is_lost = request.function is test_a_failing_directory_takes_its_replicas_alone
-    lost = AFTER_A_LOST_DIRECTORY if is_lost else ()
+    lost: tuple[str, ...] = ()
+    if request.function is test_a_failing_directory_takes_its_replicas_alone:
+        # Each task of the broker that meets the directory says so in its own words, and names it.
+        lost = (*AFTER_A_LOST_DIRECTORY, re.escape(str(failing_directory(cluster))))
     with judged(cluster, *WHILE_ALL_ARE_UP, *AFTER_A_FAULT, *lost):
         yield
 
@@ -114,7 +117,7 @@ def test_a_failing_directory_takes_its_replicas_alone(cluster: BrokerCluster) ->
     wait_isr(cluster, "directory", 3)  # a replica whose directory is just being made fails in other ways
     there = second()
     assert 0 < len(there) < 6, "both directories hold some"
-    failing = cluster.directories(13)[1]
+    failing = failing_directory(cluster)
     aside = failing.with_name("aside")
     failing.rename(aside)  # what is open can be written on; the next segment cannot
     for _ in range(4):
@@ -132,6 +135,11 @@ def test_a_failing_directory_takes_its_replicas_alone(cluster: BrokerCluster) ->
     aside.rename(failing)
     broker.start()
     wait_isr(cluster, "directory", 3)
+
+
+def failing_directory(cluster: BrokerCluster) -> Path:
+    """The one of broker 13 that fails."""
+    return cluster.directories(13)[1]
 
 
 def held_by(directory: Path) -> Callable[[], set[int]]:
