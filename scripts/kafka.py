@@ -45,6 +45,7 @@ TOOLS = {
 }
 STARTED = "Kafka Server started"
 WAIT_S = 120.0
+STOP_S = 20.0
 
 
 class NotThereError(Exception):
@@ -67,7 +68,7 @@ def main() -> int:
 
 
 def up(brokers: int) -> int:
-    """Start controllers and brokers, and wait for an interrupt; brokers stop first."""
+    """Start controllers and brokers, and wait for an interrupt."""
     command = java(512, f"-Dlog4j2.configurationFile={ROOT / 'scripts' / 'kafka-log4j2.properties'}")
     HOME.mkdir(parents=True, exist_ok=True)
     running: list[tuple[str, subprocess.Popen[bytes]]] = []
@@ -100,8 +101,30 @@ def up(brokers: int) -> int:
             time.sleep(0.5)
         raise NotThereError(f"a process ended; the reason is in {HOME.relative_to(ROOT)}/*.log")
     finally:
-        for _, process in reversed(running):
-            process.terminate()
+        stop(running)
+
+
+def stop(running: Sequence[tuple[str, subprocess.Popen[bytes]]], deadline_s: float = STOP_S) -> None:
+    """Stop all brokers at once, then the controllers, without whom a broker cannot hand over what it leads.
+
+    A broker that was unregistered waits for an answer to its controlled shutdown for ever. Whoever is not
+    done at the deadline is killed, in a line; so is everybody, by a second interrupt.
+    """
+    try:
+        for kind in ("broker", "controller"):
+            group = [(name, process) for name, process in running if name.startswith(kind)]
+            for _, process in group:
+                process.terminate()
+            deadline = time.monotonic() + deadline_s
+            for name, process in group:
+                try:
+                    process.wait(max(0.0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    print(f"kafka: {name} did not stop within {deadline_s:g} s: killed", file=sys.stderr)
+                    process.kill()
+    finally:
+        for _, process in running:
+            process.kill()
             process.wait()
 
 

@@ -3,6 +3,9 @@
 The brokers themselves run in tests/brokers; the containers are run by hand (docs/brokers.md).
 """
 
+import subprocess
+import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,42 @@ def test_the_tools_are_told_whole_in_80_columns() -> None:
     assert {*kafka.TOOLS} <= {*text.replace(",", " ").split()}
     for name in ("acls", "delegation-tokens", "reassign-partitions", "leader-election"):
         assert f"kafka-{name}" in kafka.TOOLS
+
+
+STAYS = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+)
+LEAVES = "import time; print(flush=True); time.sleep(60)"
+
+
+def process_of(code: str) -> subprocess.Popen[bytes]:
+    """A process that has begun with what it is told to do."""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    return process
+
+
+def test_brokers_stop_at_once_then_controllers_and_who_does_not_is_killed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    codes = {
+        "controller-1": STAYS,
+        "controller-2": LEAVES,
+        "broker-1": STAYS,
+        "broker-2": LEAVES,
+        "broker-3": STAYS,
+    }
+    running = [(name, process_of(code)) for name, code in codes.items()]
+    begun = time.monotonic()
+    kafka.stop(running, 0.5)
+    assert time.monotonic() - begun >= 1.0, "one deadline for the brokers, one for the controllers"
+    ended = {name: process.returncode for name, process in running}
+    assert ended == {name: -9 if code == STAYS else -15 for name, code in codes.items()}
+    lines = capsys.readouterr().err.splitlines()
+    late = ("broker-1", "broker-3", "controller-1")
+    assert lines == [f"kafka: {name} did not stop within 0.5 s: killed" for name in late]
 
 
 def properties(number: int) -> dict[str, str]:
