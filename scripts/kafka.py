@@ -155,8 +155,12 @@ def java(heap_mb: int, logging: str) -> list[str | Path]:
         pom = ROOT / "tests" / "interop" / "pom.xml"
         copy: list[str | Path] = ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies"]
         copy += [f"-Dkafka={RELEASE}", f"-DoutputDirectory={JARS}"]
-        fetched = subprocess.run(copy, check=False)
+        # With -B, too, Maven begins by resetting colours (ESC[0m): nothing of it is shown unless it fails.
+        fetched = subprocess.run(
+            copy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
         if fetched.returncode:
+            print(fetched.stdout.replace("\x1b[0m", "").strip(), file=sys.stderr)
             shutil.rmtree(JARS, ignore_errors=True)
             raise NotThereError(f"Kafka {RELEASE} cannot be fetched from Maven Central")
     quick = (f"-Xmx{heap_mb}m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
