@@ -79,6 +79,14 @@ def test_brokers_stop_at_once_then_controllers_and_who_does_not_is_killed(
     assert lines == [f"kafka: {name} did not stop within 0.5 s: killed" for name in late]
 
 
+def test_a_command_for_the_brokers_containers_names_both_files() -> None:
+    text = (ROOT / "docker-compose.kafka.yml").read_text(encoding="utf-8")
+    commands = [line for line in text.replace("\\\n#", "").splitlines() if "  docker compose " in line]
+    assert len(commands) == 3
+    for command in commands:
+        assert "--file docker-compose.yml --file docker-compose.kafka.yml" in command
+
+
 def properties(number: int) -> dict[str, str]:
     text = (ROOT / "config" / f"broker-{number}.properties").read_text(encoding="utf-8")
     return dict(javaproperties.loads(text))
