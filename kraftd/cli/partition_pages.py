@@ -247,16 +247,27 @@ def _why_not_in_sync(replica: ExplainPartitionResponseReplica) -> str:
 
 
 def _offline(topic: str, partition: int, response: ExplainPartitionResponse) -> list[str]:
-    """Why nobody leads a partition, what would bring it back, and at what price."""
+    """Why nobody leads a partition, what would bring it back, and at what price.
+
+    Where a clean election finds a leader now, it is what is offered: an unclean one would find the same.
+    """
     told = []
+    ready = [one for one in response.replicas if _leads_cleanly_now(one)]
+    if ready:
+        told.append(
+            f"a preferred election makes broker {ready[0].broker_id} the leader now, and nothing is lost: "
+            f"kraftctl elect --preferred {topic}-{partition}"
+        )
     for leads, price in PRICES.items():
-        heirs = [one for one in response.replicas if one.leads == leads]
+        heirs = [one for one in response.replicas if one.leads == leads and one not in ready]
         told += [
             f"it is led again {_once_back(one)}: broker {one.broker_id} leads it then, {price}"
             for one in heirs
         ]
     if not told:
         told.append("no replica that may lead it is known: no broker that comes back brings it back")
+    if ready:
+        return told
     unclean = response.unclean_leader_id
     if unclean != NO_NODE:
         told.append(
@@ -266,6 +277,14 @@ def _offline(topic: str, partition: int, response: ExplainPartitionResponse) -> 
     elif not response.is_unclean_allowed:
         told.append("an unclean election finds nobody now: no replica's broker is active")
     return told
+
+
+def _leads_cleanly_now(replica: ExplainPartitionResponseReplica) -> bool:
+    """Whether only an election is missing for a replica to lead without loss. ElectLeaders holds one by hand:
+    of the preferred kind, which takes the next replica that has everything where the first one cannot lead.
+    """
+    is_there = replica.broker_state == BrokerState.ACTIVE and replica.directory_state != DirectoryState.GONE
+    return is_there and replica.leads == LeadsThen.WITHOUT_LOSS
 
 
 def _once_back(replica: ExplainPartitionResponseReplica) -> str:

@@ -265,6 +265,34 @@ def test_what_has_to_happen_to_a_replica_is_said(
     )
 
 
+def test_where_a_clean_election_finds_a_leader_it_is_offered_first_and_no_unclean_one(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    replicas = (
+        replica(1, broker_state=FENCED, is_in_sync=True, leads=CLEAN),
+        replica(2, is_eligible=True, leads=CLEAN),
+        replica(3, is_eligible=True, leads=CLEAN),
+    )
+    told = findings(kraftctl, quorum, unclean_leader_id=2, replicas=replicas)
+    command = "kraftctl elect --preferred orders-3"
+    assert told == [
+        f"a preferred election makes broker 2 the leader now, and nothing is lost: {command}",
+        (
+            "it is led again when broker 1, which is fenced, sends heartbeats and has caught up with the "
+            "metadata: broker 1 leads it then, and nothing is lost"
+        ),
+    ]
+
+
+@pytest.mark.parametrize("fields", [{"leads": LOSSY}, {"leads": CLEAN, "directory_state": GONE}])
+def test_an_unclean_election_is_offered_where_no_clean_one_finds_a_leader(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, fields: dict[str, int]
+) -> None:
+    told = findings(kraftctl, quorum, unclean_leader_id=1, replicas=(replica(1, **fields),))
+    assert not any("--preferred" in text for text in told)
+    assert told[-1].endswith("kraftctl elect --unclean orders-3")
+
+
 def test_where_nobody_can_lead_that_is_said(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
     assert findings(kraftctl, quorum, replicas=(replica(1, broker_state=FENCED),)) == [
         "no replica that may lead it is known: no broker that comes back brings it back",
