@@ -4,7 +4,7 @@ What an error of Kafka's means to a command that changes things is here, for all
 to ask again may help, whether it was done is unknown (D-13), or it was refused.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -22,6 +22,9 @@ K = TypeVar("K")
 NOT_NOW: Final = frozenset((ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED))
 """Nothing was appended, and the request may be repeated in a moment."""
 
+_NAMED_MAX: Final = 3
+"""So many things that failed alike are all named; of more two, and how many they are."""
+
 
 class Words(NamedTuple):
     """How a command speaks of what it changes."""
@@ -38,7 +41,12 @@ class Outcomes(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
     """What was done, as the command's schema has it."""
     failures: tuple[CommandError, ...]
-    """Why the rest was not, an error each."""
+    """Why the rest was not: an error for all of which the same is said."""
+
+    @property
+    def may_have_changed(self) -> bool:
+        """Whether anything was done, or may have been."""
+        return bool(self.rows) or any(isinstance(error, UnknownOutcomeError) for error in self.failures)
 
     def check(self) -> None:
         """End as demands what was not done.
@@ -73,27 +81,34 @@ def outcomes_of(
         UnhealthyError: Nothing was done, and to ask again may help.
     """
     rows: list[Row] = []
-    failures: list[CommandError] = []
+    failed: dict[Result | None, list[str]] = {}
     for key in wanted:
         result = found.get(key)
-        if result is None:
-            failures.append(RefusedError(f"the node does not say what became of {text_of(key)}"))
-        elif result[0] == ErrorCode.NONE:
+        if result is not None and result[0] == ErrorCode.NONE:
             rows.append(row(key))
         else:
-            failures.append(_failure(text_of(key), result, words))
+            failed.setdefault(result, []).append(text_of(key))
+    failures = [_failure(names, result, words) for result, names in failed.items()]
     if failures and not rows and all(isinstance(error, UnhealthyError) for error in failures):
         raise failures[0]
     return Outcomes(tuple(rows), tuple(failures))
 
 
-def _failure(what: str, result: Result, words: Words) -> CommandError:
+def _failure(names: Sequence[str], result: Result | None, words: Words) -> CommandError:
+    what, were = _listed(names), "were" if len(names) > 1 else "was"
+    if result is None:
+        return RefusedError(f"the node does not say what became of {what}")
     code, message = result
     text = (message or "").strip() or error_name(code)
     if code == ErrorCode.REQUEST_TIMED_OUT:
-        return unknown_outcome(f"{what} was changed", text, words.look)
+        return unknown_outcome(f"{what} {were} changed", text, words.look)
     kind = UnhealthyError if code in NOT_NOW else RefusedError
-    return kind(f"{what} was not {words.done}: {text}")
+    return kind(f"{what} {were} not {words.done}: {text}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = names if len(names) <= _NAMED_MAX else [*names[:2], f"… ({len(names)})"]
+    return ", ".join(shown)
 
 
 def unknown_outcome(what: str, why: str, look: str) -> UnknownOutcomeError:

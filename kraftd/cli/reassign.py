@@ -29,7 +29,7 @@ import typer
 
 from kraftd.cli import reassignment_changes
 from kraftd.cli.brokers import registered_brokers
-from kraftd.cli.failures import RefusedError, UnhealthyError, UsageError
+from kraftd.cli.failures import RefusedError, UnhealthyError, UnknownOutcomeError, UsageError
 from kraftd.cli.options import (
     NODE_ID_MAX,
     BootstrapOption,
@@ -141,11 +141,13 @@ def execute_command(
     if warning := inactive_text(registered, before, wanted):
         note(warning)
     form = output_of(context, output)
-    if form is Format.TABLE:
-        # Said before anything changes: it is needed most if the answer is lost.
-        write(f"Present assignment, for a rollback:\n{assignment_line(before)}\n\n")
-        sys.stdout.flush()
-    outcome = reassignment_changes.begin(endpoints, wanted, timeout_ms, may_change_factor=not keep_factor)
+    try:
+        outcome = reassignment_changes.begin(endpoints, wanted, timeout_ms, may_change_factor=not keep_factor)
+    except (UnknownOutcomeError, KeyboardInterrupt):
+        _tell_rollback(form, before)  # it is needed most where nobody knows what has begun
+        raise
+    if outcome.may_have_changed:
+        _tell_rollback(form, before)
     data = {"rollback": assignment_data(before), "started": list(outcome.rows)}
     _tell(form, outcome, data, lambda _: started_text(outcome.rows), "the moves were begun")
 
@@ -196,6 +198,13 @@ def cancel_command(
     _tell(output_of(context, output), outcome, rows, cancel_text, "the moves were called off")
     if wanted is not None and len(keys) < len(wanted):
         note(share_text(len(wanted) - len(keys), len(wanted), "was not being moved", "were not being moved"))
+
+
+def _tell_rollback(form: Format, before: Assignment) -> None:
+    """Write what was before the moves; the other formats have it beside what was begun."""
+    if form is Format.TABLE:
+        write(f"Present assignment, for a rollback:\n{assignment_line(before)}\n\n")
+        sys.stdout.flush()
 
 
 def _tell(form: Format, outcome: Outcomes, data: Any, text: Callable[[Any], str], done: str) -> None:

@@ -119,6 +119,22 @@ def test_a_fenced_broker_is_named_and_gets_its_replica_for_all_that(start: Start
         assert [each.adding_replicas for each in topic.partitions] == [(14,)]
 
 
+def test_moves_that_are_all_refused_are_one_line_and_there_is_nothing_to_roll_back(
+    start: Start, tmp_path: Path
+) -> None:
+    with started(start) as cluster:
+        file = tmp_path / "plan.json"
+        entries = [{"topic": "orders", "partition": index, "replicas": [11]} for index in range(4)]
+        file.write_text(json.dumps({"version": 1, "partitions": entries}))
+        keep = ("--file", str(file), "--disallow-replication-factor-change")
+        done = kraftctl(cluster.bootstrap, "reassign", "execute", *keep)
+        assert (done.code, done.out, done.err.count("\n")) == (4, "", 1)
+        assert done.err.startswith(
+            "kraftctl: partition 0 of orders, partition 1 of orders, … (4) were not moved: "
+        )
+        assert done.err.count("has 2 replica(s), not 1") == 1
+
+
 def test_what_is_not_there_is_told_before_anything_is_changed(start: Start, tmp_path: Path) -> None:
     with started(start) as cluster:
         file = tmp_path / "plan.json"

@@ -6,10 +6,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from kraftd.cli.failures import UsageError
+from kraftd.cli.failures import RefusedError, UnhealthyError, UnknownOutcomeError, UsageError
+from kraftd.cli.outcomes import Outcomes
 from kraftd.cli.reassign import inactive_text, parse_brokers, share_text
 from kraftd.cli.reassignment_changes import PARTITIONS_PER_REQUEST, begin
 from kraftd.cli.reassignment_file import assignment_data, assignment_line, read_assignment
@@ -220,6 +222,28 @@ def test_what_is_refused_is_told_beside_what_was_done(kraftctl: Kraftctl, node: 
 
 
 @pytest.mark.parametrize(
+    ("count", "named"),
+    [
+        (2, "partition 0 of a, partition 1 of a"),
+        (3, "partition 0 of a, partition 1 of a, partition 2 of a"),
+        (4, "partition 0 of a, partition 1 of a, … (4)"),
+    ],
+)
+def test_what_is_refused_for_one_reason_is_one_error(
+    kraftctl: Kraftctl, node: ScriptedKafkaNode, count: int, named: str
+) -> None:
+    node.responses[LIST] = lambda _: moving(*(("a", number) for number in range(count)), ("b", 0))
+    node.responses[ALTER] = lambda request: altered(
+        request, *[ErrorCode.INVALID_REPLICA_ASSIGNMENT] * count, ErrorCode.POLICY_VIOLATION, message="No."
+    )
+    outcome = reassign(kraftctl, node, "cancel", "--all")
+    assert (outcome.code, outcome.out) == (4, "")
+    assert outcome.err == (
+        f"kraftctl: {named} were not called off: No; partition 0 of b was not called off: No.\n"
+    )
+
+
+@pytest.mark.parametrize(
     ("top", "code", "says"),
     [
         (ErrorCode.NOT_CONTROLLER, 5, "was not called off: no"),
@@ -266,6 +290,36 @@ def test_many_partitions_go_in_several_requests_and_none_follows_one_that_failed
     )
     outcomes = begin(endpoints, wanted, 5_000, may_change_factor=True)
     assert (len(outcomes.rows), len(outcomes.failures), len(asked(node))) == (1_000, 1, 2_000)
+
+
+ROLLBACK = f"Present assignment, for a rollback:\n{assignment_line({('a', 0): (1,), ('b', 3): (1,)})}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "told"),
+    [
+        (Outcomes(({"topic": "a", "partition": 0, "replicas": [1, 2]},), ()), 0, ROLLBACK),
+        (Outcomes((), (RefusedError("no"),)), 4, ""),
+        (Outcomes((), (RefusedError("no"), UnknownOutcomeError("who knows"))), 5, ROLLBACK),
+        (UnhealthyError("no leader"), 5, ""),
+        (UnknownOutcomeError("who knows"), 5, ROLLBACK),
+        (KeyboardInterrupt(), 130, ROLLBACK),
+    ],
+)
+def test_a_rollback_is_told_where_anything_may_have_begun(
+    kraftctl: Kraftctl,
+    plan: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    outcome: Outcomes | BaseException,
+    code: int,
+    told: str,
+) -> None:
+    now = {"replicas": [1], "adding_replicas": []}
+    monkeypatch.setattr("kraftd.cli.reassign._described", lambda *_: dict.fromkeys(PLAN, now))
+    monkeypatch.setattr("kraftd.cli.reassign.registered_brokers", lambda *_: [])
+    monkeypatch.setattr("kraftd.cli.reassign.reassignment_changes.begin", Mock(side_effect=[outcome]))
+    done = kraftctl("--bootstrap-controller", "127.0.0.1:1", "reassign", "execute", "--file", plan)
+    assert (done.code, done.out.partition("Started:")[0]) == (code, told)
 
 
 def test_an_older_node_cannot_keep_the_number_of_replicas(kraftctl: Kraftctl) -> None:
