@@ -76,7 +76,7 @@ def ask_controller(
     """
     deadline = time.monotonic() + timeout_ms / 1_000
     nodes = list(bootstrap)
-    with patience("the active controller", timeout_ms):
+    with patience("the leader", timeout_ms):
         while True:
             try:
                 with _find(nodes) as controller:
@@ -177,7 +177,12 @@ def ask_either(
 
 
 def ask_kraftd(
-    bootstrap: Sequence[Endpoint], ask: Callable[..., Result], timeout_ms: int, what: str
+    bootstrap: Sequence[Endpoint],
+    ask: Callable[..., Result],
+    timeout_ms: int,
+    what: str,
+    *,
+    changes: bool = False,
 ) -> Result:
     """As `ask_leader`, for what only kraftd serves; Kafka's nodes are told from those that do not answer.
 
@@ -188,13 +193,14 @@ def ask_kraftd(
         ask: As `ask_leader` has it.
         timeout_ms: How long to look for a leader that answers.
         what: What is asked for, in a few words.
+        changes: Whether it is asked for to change something then, so that nothing changed is told as such.
 
     Raises:
         RefusedError: A node of Kafka answers.
     """
     left = _Countdown(timeout_ms)
     try:
-        return ask_leader(bootstrap, ask, timeout_ms)
+        return ask_leader(bootstrap, ask, timeout_ms, changes=changes)
     except NotConnectedError as error:
         speaker = _speaker_of(bootstrap)
         if speaker is not None and not speaker.is_kraftd:
@@ -202,7 +208,7 @@ def ask_kraftd(
             raise RefusedError(text) from error
         if speaker is None or left.ms <= 0:
             raise
-    return ask_leader(bootstrap, ask, left.ms)
+    return ask_leader(bootstrap, ask, left.ms, changes=changes)
 
 
 class _Countdown:

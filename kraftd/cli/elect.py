@@ -39,7 +39,7 @@ from kraftd.cli.options import (
 )
 from kraftd.cli.outcomes import NOT_NOW, Row, unknown_outcome
 from kraftd.cli.output import columns, emit, note
-from kraftd.cli.topic_pages import describe_topics
+from kraftd.cli.topic_pages import describe_partitions
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     ElectLeadersRequest,
@@ -162,7 +162,7 @@ def _by_topic(named: Sequence[str]) -> dict[str, list[int]]:
 
 def _partitions_of(bootstrap: Sequence[Endpoint], topic: str, timeout_ms: int) -> list[int]:
     try:
-        found, _ = describe_topics(bootstrap, [topic], timeout_ms)
+        found, _ = describe_partitions(bootstrap, [topic], timeout_ms, changes=True)
     except RefusedError as error:
         raise RefusedError(f"which partitions topic {topic} has is not known, name them: {error}") from error
     if not found:

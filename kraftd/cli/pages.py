@@ -32,8 +32,15 @@ class Listing(msgspec.Struct, Generic[Response], frozen=True):
     in a circle."""
 
 
-def ask_pages(bootstrap: Sequence[Endpoint], first: Any, listing: Listing[Response], timeout_ms: int) -> None:
-    """Ask the leader for every page.
+def ask_pages(
+    bootstrap: Sequence[Endpoint],
+    first: Any,
+    listing: Listing[Response],
+    timeout_ms: int,
+    *,
+    changes: bool = False,
+) -> None:
+    """Ask the leader for every page; `changes` as `ask_kraftd` has it.
 
     Raises:
         RefusedError: The node does not want to tell, or its pages lead nowhere.
@@ -53,7 +60,7 @@ def ask_pages(bootstrap: Sequence[Endpoint], first: Any, listing: Listing[Respon
                 )
             request = following
 
-    ask_kraftd(bootstrap, go_on, timeout_ms, listing.what)
+    ask_kraftd(bootstrap, go_on, timeout_ms, listing.what, changes=changes)
 
 
 def is_later_cursor(request: Any, before: Any) -> bool:

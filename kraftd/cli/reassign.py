@@ -132,7 +132,7 @@ def execute_command(
     """Begin to move partitions; confirmed when committed. Then see verify."""
     wanted = read_assignment(file)
     endpoints = bootstrap_of(context, bootstrap)
-    there = _described(endpoints, topics_of(wanted), timeout_ms)
+    there = _described(endpoints, topics_of(wanted), timeout_ms, changes=True)
     if missing := next((key for key in wanted if key not in there), None):
         raise RefusedError(f"there is no {partition_text(missing)}")
     brokers = sorted({one for replicas in wanted.values() for one in replicas})
@@ -218,10 +218,10 @@ def _tell(form: Format, outcome: Outcomes, data: Any, text: Callable[[Any], str]
 
 
 def _described(
-    bootstrap: Sequence[Endpoint], topics: Sequence[str], timeout_ms: int
+    bootstrap: Sequence[Endpoint], topics: Sequence[str], timeout_ms: int, *, changes: bool = False
 ) -> dict[tuple[str, int], Mapping[str, Any]]:
     """The partitions of topics, as `topics describe` has them."""
-    found, unknown = describe_partitions(bootstrap, topics, timeout_ms)
+    found, unknown = describe_partitions(bootstrap, topics, timeout_ms, changes=changes)
     if unknown:
         raise RefusedError(f"there is no topic {' and no topic '.join(unknown)}")
     return partitions_of(found)

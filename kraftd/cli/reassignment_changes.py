@@ -57,7 +57,7 @@ def call_off(bootstrap: Sequence[Endpoint], keys: Sequence[Key], timeout_ms: int
 
 
 def list_moving(bootstrap: Sequence[Endpoint], timeout_ms: int) -> list[Key]:
-    """Every partition that is being moved."""
+    """Every partition that is being moved: those that can be called off."""
 
     def ask(controller: KafkaConnection) -> list[Key]:
         response = controller.call(
@@ -70,7 +70,7 @@ def list_moving(bootstrap: Sequence[Endpoint], timeout_ms: int) -> list[Key]:
             (topic.name, one.partition_index) for topic in response.topics for one in topic.partitions
         )
 
-    return ask_controller(bootstrap, ask, timeout_ms, changes=False)
+    return ask_controller(bootstrap, ask, timeout_ms)
 
 
 def _alter(

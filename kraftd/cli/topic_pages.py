@@ -100,9 +100,9 @@ def describe_topics(
 
 
 def describe_partitions(
-    bootstrap: Sequence[Endpoint], names: Sequence[str], timeout_ms: int
+    bootstrap: Sequence[Endpoint], names: Sequence[str], timeout_ms: int, *, changes: bool = False
 ) -> tuple[list[Row], list[str]]:
-    """As `describe_topics`, but without configs."""
+    """As `describe_topics`, but without configs; `changes` as `ask_kraftd` has it."""
     found: dict[str, Row] = {}
     unknown = [name for name in names if len(name) > _NAME_LENGTH_MAX]
     places = {name: at for at, name in enumerate(each for each in names if each not in unknown)}
@@ -140,7 +140,7 @@ def describe_partitions(
         return is_anew or (at, request.partition_index) > (was, before.partition_index)
 
     listing = Listing("topics", DescribeTopicsResponse, take, is_later)
-    ask_pages(bootstrap, request_from(0), listing, timeout_ms)
+    ask_pages(bootstrap, request_from(0), listing, timeout_ms, changes=changes)
     return [found[name] for name in names if name in found], unknown
 
 

@@ -315,7 +315,7 @@ def test_a_rollback_is_told_where_anything_may_have_begun(
     told: str,
 ) -> None:
     now = {"replicas": [1], "adding_replicas": []}
-    monkeypatch.setattr("kraftd.cli.reassign._described", lambda *_: dict.fromkeys(PLAN, now))
+    monkeypatch.setattr("kraftd.cli.reassign._described", lambda *_, **__: dict.fromkeys(PLAN, now))
     monkeypatch.setattr("kraftd.cli.reassign.registered_brokers", lambda *_: [])
     monkeypatch.setattr("kraftd.cli.reassign.reassignment_changes.begin", Mock(side_effect=[outcome]))
     done = kraftctl("--bootstrap-controller", "127.0.0.1:1", "reassign", "execute", "--file", plan)

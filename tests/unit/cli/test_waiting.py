@@ -2,10 +2,12 @@
 
 import re
 import time
+from pathlib import Path
 
 import pytest
 
 from kraftd.cli import waiting
+from kraftd.cli.reassignment_file import assignment_line
 from kraftd.protocol import messages as m
 from kraftd.types import NO_NODE
 from tests.unit.cli.kraftctl import Kraftctl
@@ -29,14 +31,28 @@ def test_a_long_wait_is_told_once(kraftctl: Kraftctl, quorum: ScriptedQuorum, fo
     assert end.startswith("kraftctl: no leader: ")
 
 
-def test_a_long_wait_for_kafkas_nodes_is_told_too(kraftctl: Kraftctl) -> None:
+@pytest.mark.parametrize("command", [("elect", "--preferred", "--all"), ("reassign", "cancel", "--all")])
+def test_a_long_wait_for_kafkas_nodes_is_told_too(kraftctl: Kraftctl, command: tuple[str, ...]) -> None:
     kafka = KafkaQuorum()
     kafka.active = NO_NODE
-    told, end = waited(kraftctl, kafka.bootstrap, "elect", "--preferred", "--all")
-    assert re.fullmatch(LINE.format("the active controller"), told)
-    assert "no active controller is known there" in end
+    told, end = waited(kraftctl, kafka.bootstrap, *command)
+    assert re.fullmatch(LINE.format("the leader"), told)
+    assert "no active controller is known there; nothing was changed; " in end
     for node in kafka.nodes.values():
         node.close()
+
+
+@pytest.mark.parametrize(
+    "command", [("reassign", "execute", "--file"), ("elect", "--preferred", "--topic", "orders")]
+)
+def test_of_a_change_that_had_to_look_first_it_is_said_that_nothing_was_changed(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    quorum.lead(NO_NODE, epoch=9)
+    file = tmp_path / "plan.json"
+    file.write_text(assignment_line({("orders", 0): (1,)}))
+    _, end = waited(kraftctl, quorum.bootstrap, *command, *([str(file)] if command[-1] == "--file" else []))
+    assert end.startswith("kraftctl: no leader: nobody campaigns; nothing was changed; ")
 
 
 def waited(kraftctl: Kraftctl, bootstrap: str, *command: str) -> list[str]:
