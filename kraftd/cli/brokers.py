@@ -195,9 +195,8 @@ def can_stop_table(data: Mapping[str, Any]) -> str:
         verdict = f"Broker {broker_id} can stop: no partition loses its leader or acks=all by that."
         return f"{verdict}{already}"
     alone, few = data["without_leader"], data["under_min_isr"]
-    verdict = (
-        f"Broker {broker_id} is needed: {len(alone)} without leader, {len(few)} without acks=all if it stops."
-    )
+    leaderless = f"{len(alone)} partition{'s' * (len(alone) != 1)} without leader"
+    verdict = f"Broker {broker_id} is needed: {leaderless}, {len(few)} without acks=all if it stops."
     cells = [
         (
             row["partition"],

@@ -103,8 +103,8 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
         old, old_epoch = leader.peer.node_id, found.epoch
         if to == old:
             return _outcome(old, old, to, old_epoch, old_epoch, 0)
-        _check_connected(found, to)
-        _check_whole(found, to)
+        _check_connected(found, old, to)
+        _check_whole(found, old, to)
         request = ResignLeaderRequest(to=to, timeout_ms=timeout_ms)
         try:
             response = leader.call(request, ResignLeaderResponse, timeout_ms + REQUEST_TIMEOUT_MS)
@@ -121,20 +121,23 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
     return _outcome(old, node_id, response.successor, old_epoch, epoch, leaderless_ms)
 
 
-def _check_connected(found: Survey, to: NodeId) -> None:
-    """Refuse a successor that the leader has no connection to: the quorum would wait for it in vain.
+def _check_connected(found: Survey, old: NodeId, to: NodeId) -> None:
+    """Refuse a voter that the leader has no connection to: the quorum would wait for it in vain. Who is no
+    voter, as a broker, is told so by the leader.
 
     Raises:
         RefusedError: The leader is not connected to it.
     """
+    if to not in found.voters:
+        return
     view = found.leader
     for peer in view.response.peers if view and view.response else ():
         if peer.node_id == to and not peer.connected:
             why = f" ({peer.note})" if peer.note else ""
-            raise RefusedError(f"the leader leads on: it is not connected to node {to}{why}")
+            raise RefusedError(f"node {old} leads on: it is not connected to node {to}{why}")
 
 
-def _check_whole(found: Survey, to: NodeId) -> None:
+def _check_whole(found: Survey, old: NodeId, to: NodeId) -> None:
     """Refuse a successor that says itself that it does not count; another process under its id may.
 
     Raises:
@@ -142,7 +145,7 @@ def _check_whole(found: Survey, to: NodeId) -> None:
     """
     said = [view.response for view in found.reachable if view.response and view.node_id == to]
     if said and not any(response.whole for response in said):
-        raise RefusedError(f"the leader leads on: node {to} does not count: {in_short(troubles(said[0]))}")
+        raise RefusedError(f"node {old} leads on: node {to} does not count: {in_short(troubles(said[0]))}")
 
 
 def resign_table(data: Mapping[str, Any]) -> str:

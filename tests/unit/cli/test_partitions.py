@@ -394,7 +394,7 @@ def test_a_broker_that_is_needed_is_told_with_the_partitions(
     assert (outcome.code, outcome.out.splitlines()) == (
         5,
         [
-            "Broker 2 is needed: 1 without leader, 1 without acks=all if it stops.",
+            "Broker 2 is needed: 1 partition without leader, 1 without acks=all if it stops.",
             "Partition  Replicas  Isr  MinIsr  Without      Topic",
             "0          1,2,3     2    2       no leader    orders",
             "1          1,2,3     1,2  2       no acks=all  orders",

@@ -7,7 +7,11 @@ import pytest
 
 from kraftd.cli.failures import ExitCode
 from kraftd.errors import ErrorCode
-from kraftd.protocol.messages import ResignLeaderRequest, ResignLeaderResponse
+from kraftd.protocol.messages import (
+    DescribeNodeResponsePeer,
+    ResignLeaderRequest,
+    ResignLeaderResponse,
+)
 from kraftd.types import NO_NODE
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
 from tests.unit.cli.scripted import ScriptedQuorum
@@ -91,10 +95,20 @@ def test_a_successor_the_leader_is_not_connected_to_is_4(kraftctl: Kraftctl, quo
     quorum.change(2, peers=gone)
     outcome = resign(kraftctl, quorum, "--to", 3)
     assert outcome.code == 4
-    assert (
-        outcome.err == "kraftctl: the leader leads on: it is not connected to node 3 (connection refused)\n"
-    )
+    assert outcome.err == "kraftctl: node 2 leads on: it is not connected to node 3 (connection refused)\n"
     assert not any(isinstance(seen, ResignLeaderRequest) for seen in quorum.nodes[2].seen)
+
+
+def test_that_a_broker_is_no_voter_is_for_the_leader_to_say(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    """The leader names whoever fetches from it; of brokers it knows no address, and connects to none."""
+    quorum.change(2, peers=(*quorum.views[2].peers, DescribeNodeResponsePeer(node_id=11)))
+    quorum.nodes[2].responses[ResignLeaderRequest] = lambda request: ResignLeaderResponse(
+        error_code=ErrorCode.INVALID_REQUEST, error_message=f"{request.to} is not another voter", epoch=7
+    )
+    outcome = resign(kraftctl, quorum, "--to", 11)
+    assert (outcome.code, outcome.err) == (4, "kraftctl: node 2 leads on: 11 is not another voter\n")
 
 
 def test_a_successor_that_is_damaged_is_4_and_what_is_wrong_with_it_is_told(
@@ -104,8 +118,7 @@ def test_a_successor_that_is_damaged_is_4_and_what_is_wrong_with_it_is_told(
     outcome = resign(kraftctl, quorum, "--to", 3)
     assert outcome.code == 4
     assert outcome.err == (
-        "kraftctl: the leader leads on: node 3 does not count: "
-        "not_whole: data/1.log at byte 17: bad checksum\n"
+        "kraftctl: node 2 leads on: node 3 does not count: not_whole: data/1.log at byte 17: bad checksum\n"
     )
     assert not any(isinstance(seen, ResignLeaderRequest) for seen in quorum.nodes[2].seen)
 
