@@ -204,7 +204,8 @@ def ask_kraftd(
     except NotConnectedError as error:
         speaker = _speaker_of(bootstrap)
         if speaker is not None and not speaker.is_kraftd:
-            text = _text_of(speaker, f"serves no {what}", "ask a broker with Kafka's own tools")
+            lacks = f"cannot tell kraftctl about {what}"
+            text = _text_of(speaker, lacks, "ask a broker with Kafka's own tools")
             raise RefusedError(text) from error
         if speaker is None or left.ms <= 0:
             raise

@@ -303,7 +303,7 @@ def list_all(bootstrap: Sequence[Endpoint], timeout_ms: int, resource: str | Non
         return replace(request, cursor=cursor)
 
     first = ListConfigsRequest(resource_type=ResourceType.BROKER, cursor=begin)
-    listing = Listing("list of configs", ListConfigsResponse, take, _comes_after)
+    listing = Listing("configs that are set", ListConfigsResponse, take, _comes_after)
     ask_pages(bootstrap, first, listing, timeout_ms)
     return [_listed(entry) for entry in sorted(entries, key=_entry_order)]
 

@@ -144,11 +144,12 @@ def elect_leaders(
         except LostError as error:
             raise _unknown(str(error)) from error
         _check_whole(controller, response)
-        return [
+        rows = [
             _row(each.topic, result)
             for each in response.replica_election_results
             for result in each.partition_result
         ]
+        return sorted(rows, key=lambda row: (row["topic"], row["partition"]))  # Kafka's come in no order
 
     return ask_controller(bootstrap, ask, timeout_ms)
 

@@ -59,7 +59,7 @@ def events(
         raise_for(response.error_code, None, str(leader.endpoint))
         return response
 
-    response = ask_kraftd(bootstrap_of(context, bootstrap), ask, timeout_ms, "list of events")
+    response = ask_kraftd(bootstrap_of(context, bootstrap), ask, timeout_ms, "events")
     emit(events_data(response), output_of(context, output), events_table)
 
 

@@ -7,7 +7,8 @@ Schema of `status`: cluster_id (text or null), leader_id, leader_epoch, high_wat
     max_follower_lag_time_ms (numbers, -1 unknown), current_voters and current_observers (lists of id,
     directory_id or null, endpoints), no_leader_reason (text or null), nodes (list).
     A node: node_id (-1 unknown), endpoint, reachable, refuses (it answered, and would not tell), busy (it
-    answered, and cannot tell now), error (text or null), and, null where it did not tell: role, voter,
+    answered, and cannot tell now), silent (it took the connection, and gave no answer: it hangs, or is
+    of Kafka), error (text or null), and, null where it did not tell: role, voter,
     epoch, leader_id, voted_id, log_start_offset, log_end_offset, log_end_epoch, flushed_offset,
     high_watermark, applied_offset, lag, whole, alarms, troubles (what the table notes), no_leader_reason,
     last_contact_ms, election_attempts, snapshot_offset, snapshot_bytes, snapshot_age_ms (of its newest
@@ -87,7 +88,7 @@ def replication(
     bootstrap: BootstrapOption = None,
 ) -> None:
     """Show how far each voter and observer has come, as the leader sees it."""
-    quorum = ask_kraftd(bootstrap_of(context, bootstrap), describe_quorum, timeout_ms, "view of kraftd's")
+    quorum = ask_kraftd(bootstrap_of(context, bootstrap), describe_quorum, timeout_ms, "the quorum")
     now_ms = time.time_ns() // 1_000_000
 
     def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -206,6 +207,7 @@ def _node_data(view: OwnView, leader_end: int, oddities: list[str]) -> Json:
         "reachable": response is not None,
         "refuses": view.is_refusal,
         "busy": view.is_busy,
+        "silent": view.is_silent,
         "error": view.error or None,
     }
     own: Json = dict.fromkeys(_OWN_VIEW)
@@ -297,7 +299,7 @@ def _replicas_text(replicas: Sequence[Mapping[str, Any]]) -> str:
 def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
     name = id_text(node["node_id"], "?")
     if not node["reachable"]:
-        what = "refuses" if node["refuses"] else "busy" if node["busy"] else "unreachable"
+        what = next((word for word in ("refuses", "busy", "silent") if node[word]), "unreachable")
         return (name, node["endpoint"], what, "-", "-", "-", "-", "-", "-", node["error"])
     role = node["role"] if node["voter"] or node["role"] == "observer" else f"{node['role']} (observer)"
     return (

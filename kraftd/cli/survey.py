@@ -69,6 +69,8 @@ class OwnView(msgspec.Struct, frozen=True):
     """Whether the node did answer, with a no."""
     is_busy: bool = False
     """Whether it did answer, that it cannot now: it has no room for a connection, or has just started."""
+    is_silent: bool = False
+    """Whether it took the connection, and gave no answer in kraftd's protocol: it hangs, or is of Kafka."""
     connection: Connection | None = None
     """Stays open for the next request until the survey is closed."""
 
@@ -413,7 +415,8 @@ def _ask_node(endpoint: Endpoint, node_id: NodeId, timeout_ms: int) -> OwnView:
 def _failed(endpoint: Endpoint, node_id: NodeId, error: CommandError) -> OwnView:
     text = str(error).removeprefix(f"{endpoint}: ")
     is_refusal, is_busy = isinstance(error, RefusedError), isinstance(error, UnhealthyError)
-    return OwnView(endpoint, node_id, error=text, is_refusal=is_refusal, is_busy=is_busy)
+    is_silent = isinstance(error, LostError)
+    return OwnView(endpoint, node_id, error=text, is_refusal=is_refusal, is_busy=is_busy, is_silent=is_silent)
 
 
 def _rows(

@@ -70,7 +70,7 @@ def test_what_only_kraftd_serves_is_refused_by_name(
 ) -> None:
     outcome = ask(node, *command)
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (4, "", 1)
-    assert f"is {what}, which serves no {command[0]}" in outcome.err
+    assert f"is {what}, which cannot tell kraftctl about {command[0]}" in outcome.err
 
 
 def test_leaders_are_elected_at_any_controller_and_at_a_broker(ask: Ask) -> None:

@@ -119,5 +119,7 @@ def test_kafkas_own_controllers_have_no_list_of_brokers(kraftctl: Kraftctl) -> N
     node = ScriptedKafkaNode(1)
     outcome = kraftctl("--bootstrap-controller", node.address, "brokers", "list")
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (4, "", 1)
-    assert f"{node.address} is a node of Apache Kafka, which serves no brokers" in outcome.err
+    assert (
+        f"{node.address} is a node of Apache Kafka, which cannot tell kraftctl about brokers" in outcome.err
+    )
     node.close()

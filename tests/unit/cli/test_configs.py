@@ -414,5 +414,5 @@ def test_kafkas_own_controllers_are_asked_in_kafkas_protocol(kraftctl: Kraftctl)
     assert asked("get", "log.retention.ms", "-o", "json").data[0]["value"] == "1000"
     listed = asked("list")
     assert (listed.code, listed.out, listed.err.count("\n")) == (4, "", 1)
-    assert "is a node of Apache Kafka, which serves no list of configs" in listed.err
+    assert "is a node of Apache Kafka, which cannot tell kraftctl about configs that are set" in listed.err
     node.close()

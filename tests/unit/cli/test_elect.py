@@ -72,6 +72,18 @@ def test_a_row_says_what_became_of_each_partition(kraftctl: Kraftctl, kafka: Kaf
     assert kafka.asked(m.ElectLeadersRequest)[1].election_type == UNCLEAN
 
 
+def test_rows_are_sorted_in_whatever_order_a_controller_tells_them(
+    kraftctl: Kraftctl, kafka: KafkaQuorum
+) -> None:
+    elected = m.ElectLeadersResponsePartitionResult
+    topic = m.ElectLeadersResponseReplicaElectionResult
+    results = (topic("b", (elected(0), elected(18), elected(10), elected(2))), topic("a", (elected(1),)))
+    kafka.on(2, m.ElectLeadersRequest, lambda _: m.ElectLeadersResponse(replica_election_results=results))
+    rows = elect(kraftctl, kafka, "--preferred", "--all", "-o", "json").data
+    told = [(row["topic"], row["partition"]) for row in rows]
+    assert told == [("a", 1), ("b", 0), ("b", 2), ("b", 10), ("b", 18)]
+
+
 def test_what_a_controller_says_stays_on_its_line(kraftctl: Kraftctl, kafka: KafkaQuorum) -> None:
     said = "no room\x1b]0;title\x07\x1b[2J\n0 elected"
     kafka.on(2, m.ElectLeadersRequest, lambda _: told((NOT_NEEDED[0], said)))

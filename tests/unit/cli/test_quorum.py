@@ -153,10 +153,13 @@ def test_a_paused_node_is_a_row(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
         "reachable": False,
         "refuses": False,
         "busy": False,
+        "silent": True,
         "error": "no response within 1000 ms",
     } | dict.fromkeys(
-        data["nodes"][1].keys() - {"node_id", "endpoint", "reachable", "refuses", "busy", "error"}
+        data["nodes"][1].keys() - {"node_id", "endpoint", "reachable", "refuses", "busy", "silent", "error"}
     )
+    row = status(kraftctl, quorum).out.splitlines()[-3]
+    assert row.split()[2] == "silent"
 
 
 def test_without_a_leader_every_node_still_speaks(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
@@ -507,6 +510,7 @@ def test_a_broker_of_kafka_is_told_as_such(kraftctl: Kraftctl, command: str, cod
     broker.close()
     assert outcome.code == code
     assert f"{broker.address} is a broker of Kafka, which " in outcome.out + outcome.err
+    assert "unreachable" not in outcome.out
     assert "with --bootstrap-controller" in outcome.out + outcome.err
 
 

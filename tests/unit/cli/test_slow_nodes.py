@@ -101,7 +101,9 @@ def test_a_controller_of_kafka_that_is_slow_to_refuse_is_told_as_such(kraftctl: 
     outcome = kraftctl("--bootstrap-controller", kafka.address, "topics", "list")
     kafka.close()
     assert outcome.code == 4
-    assert f"{kafka.address} is a node of Apache Kafka, which serves no topics" in outcome.err
+    assert (
+        f"{kafka.address} is a node of Apache Kafka, which cannot tell kraftctl about topics" in outcome.err
+    )
 
 
 def test_a_controller_of_kafka_that_does_not_answer_at_all_is_silent(kraftctl: Kraftctl) -> None:

@@ -421,7 +421,7 @@ def test_a_broker_of_kafka_is_told_from_a_controller(kraftctl: Kraftctl) -> None
     broker.close()
     assert (outcome.code, outcome.out) == (4, "")
     assert outcome.err == (
-        f"kraftctl: {broker.address} is a broker of Kafka, which serves no topics; "
+        f"kraftctl: {broker.address} is a broker of Kafka, which cannot tell kraftctl about topics; "
         "name a controller of kraftd with --bootstrap-controller\n"
     )
 
@@ -443,7 +443,7 @@ def test_kafkas_own_controllers_have_no_lists(
 ) -> None:
     outcome = topics(kraftctl, kafka.bootstrap, *command)
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (4, "", 1)
-    assert "is a node of Apache Kafka, which serves no topics" in outcome.err
+    assert "is a node of Apache Kafka, which cannot tell kraftctl about topics" in outcome.err
 
 
 @pytest.mark.parametrize("command", [["list"], ["describe", "t"], ["create", "t"], ["delete", "t"]])
