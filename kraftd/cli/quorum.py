@@ -40,6 +40,7 @@ from kraftd.cli.failures import CommandError
 from kraftd.cli.options import BootstrapOption, OutputOption, TimeoutOption, bootstrap_of, output_of
 from kraftd.cli.output import columns, emit, id_text, labels, terminal_columns
 from kraftd.cli.survey import REQUEST_TIMEOUT_MS, OwnView, Survey, survey
+from kraftd.cli.times import age_text
 from kraftd.cli.troubles import in_short, troubles
 from kraftd.protocol.messages import (
     DescribeQuorumRequest,
@@ -262,7 +263,7 @@ def status_table(data: Mapping[str, Any]) -> str:
     rows = [_status_row(node) for node in data["nodes"]]
     shown = len(headers) if any(row[-1] for row in rows) else len(headers) - 1
     table = columns(headers[:shown], [row[:shown] for row in rows])
-    told = _shared_lines(data["nodes"])
+    told = [*_snapshot_lines(data["nodes"]), *_shared_lines(data["nodes"])]
     nodes = "\n".join([table, *([""] if told else []), *told])
     if data["leader_id"] == NO_NODE:
         head = labels(
@@ -314,6 +315,20 @@ def _status_row(node: Mapping[str, Any]) -> tuple[object, ...]:
         node["lag"],
         in_short(node["troubles"]),
     )
+
+
+def _snapshot_lines(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for the newest snapshot, and for each older one that is the newest of some node."""
+    holders: dict[int, list[Mapping[str, Any]]] = {}
+    for node in nodes:
+        if node["snapshot_offset"] is not None and node["snapshot_offset"] >= 0:
+            holders.setdefault(node["snapshot_offset"], []).append(node)
+    lines = []
+    for offset, alike in sorted(holders.items(), reverse=True):
+        ids = ",".join(str(node["node_id"]) for node in alike)
+        age = age_text(min(node["snapshot_age_ms"] for node in alike))
+        lines.append(f"Snapshot on {ids} (at offset {offset}: {alike[0]['snapshot_bytes']} bytes, {age} old)")
+    return lines
 
 
 def _shared_lines(nodes: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,10 +1,15 @@
 """Offsets and times on the command line, and times in what is printed."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from kraftd.cli.failures import UsageError
 from kraftd.logtools import points
 from kraftd.logtools.points import NotAPointError, Point
+
+_AGES: Final[Sequence[tuple[str, int]]] = (("d", 86_400), ("h", 3_600), ("min", 60))
+"""Units and their seconds; an age is told in the largest of which it has two."""
 
 
 def parse_time(text: str) -> int:
@@ -40,6 +45,13 @@ def time_text(ms: int, unknown: str = "-") -> str:
     except (OverflowError, ValueError, OSError):
         return f"{ms} ms"
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1_000:03d}Z"
+
+
+def age_text(ms: int) -> str:
+    """How old something is, as `90 s` or `5 h`."""
+    seconds = ms // 1_000
+    unit, size = next(((unit, size) for unit, size in _AGES if seconds >= 2 * size), ("s", 1))
+    return f"{seconds // size} {unit}"
 
 
 def second_text(ms: int) -> str:

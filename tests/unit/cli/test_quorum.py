@@ -9,6 +9,7 @@ import pytest
 
 from kraftd.cli.failures import ExitCode
 from kraftd.cli.survey import NAMED_BY_ONE_MAX, NAMED_MAX
+from kraftd.cli.times import age_text
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import (
     DescribeNodeRequest,
@@ -77,6 +78,38 @@ def test_it_is_said_once_why_there_is_no_snapshot_and_that_is_healthy(
     assert (gap, told) == ("", f"No snapshot on 1,2 ({due.format(40)})")
     quorum.change(3, why_no_snapshot=None, alarms=())
     assert kraftctl("--bootstrap-controller", quorum.bootstrap, "health").code == 0
+
+
+def test_age_and_size_of_the_newest_snapshot_are_told_below_the_table(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    for node_id, age_ms in ((1, 119_999), (2, 119_000), (3, 119_500)):
+        quorum.change(node_id, snapshot_offset=3_053, snapshot_bytes=4_711, snapshot_age_ms=age_ms)
+    out = status(kraftctl, quorum).out
+    assert out.endswith("\n\nSnapshot on 1,2,3 (at offset 3053: 4711 bytes, 119 s old)\n")
+    quorum.change(2, snapshot_offset=2_000, snapshot_bytes=17, snapshot_age_ms=7_200_000)
+    quorum.change(3, snapshot_offset=-1, snapshot_bytes=-1, snapshot_age_ms=-1, why_no_snapshot="not due")
+    quorum.nodes[1].close()
+    assert status(kraftctl, quorum).out.splitlines()[-2:] == [
+        "Snapshot on 2 (at offset 2000: 17 bytes, 2 h old)",
+        "No snapshot on 3 (not due)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0 s"), (119_999, "119 s"), (120_000, "2 min"), (7_200_000, "2 h"), (172_800_000, "2 d")],
+)
+def test_an_age_is_told_in_one_unit(ms: int, text: str) -> None:
+    assert age_text(ms) == text
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_quorum_with_snapshots_fits_in_80_columns(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:
+    for node_id in (1, 2, 3):
+        size = 1_234_567_890
+        quorum.change(node_id, snapshot_offset=size, snapshot_bytes=size, snapshot_age_ms=7_100_000)
+    assert max(map(len, status(kraftctl, quorum).out.splitlines())) <= 80
 
 
 def test_it_is_said_once_how_authorizers_can_be_got_around(
