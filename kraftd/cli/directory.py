@@ -12,13 +12,13 @@ Schema of `info`: directory, formatted, metadata (null, or version, cluster_id, 
     flushed_offset (-1 unknown), start_counter (-1 unknown), notes, problems.
 
 Follows: the labels of Kafka's `kafka-storage`; `info` ends with 1 if there are problems.
-Differs: Kafka's looks at `meta.properties` only.
+Differs: Kafka's `info` looks at `meta.properties` only; a feature that `format` is given twice is refused.
 """
 
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -104,12 +104,27 @@ def format_storage(
     """Make a node's directory ready for its first start."""
     _check_cluster_id(cluster_id)
     try:
-        levels = new_cluster_levels(dict(map(parse_feature, features or ())), release)
+        levels = new_cluster_levels(_levels_of(features or ()), release)
     except ValueError as error:
         raise UsageError(str(error)) from None
     report = prepare(config, cluster_id, levels, ignore_formatted=ignore_formatted, dry_run=dry_run)
     done = f"{report['directory']} is formatted" if report["files"] and not dry_run else ""
     emit(report, output_of(context, output), format_table, done=done)
+
+
+def _levels_of(features: Sequence[str]) -> Mapping[str, int]:
+    """The levels that were asked for, by feature.
+
+    Raises:
+        UsageError: A feature is named twice.
+        ValueError: One has another form, or there is no such feature or level.
+    """
+    levels: dict[str, int] = {}
+    for name, level in map(parse_feature, features):
+        if name in levels:
+            raise UsageError(f"{name} is given twice, as {levels[name]} and as {level}; give it once")
+        levels[name] = level
+    return levels
 
 
 def _check_cluster_id(cluster_id: str) -> None:

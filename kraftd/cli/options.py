@@ -20,6 +20,8 @@ BOOTSTRAP_VARIABLE = "KRAFTD_BOOTSTRAP"
 NODE_ID_MAX = (1 << 31) - 1
 PARTITION_MAX = (1 << 31) - 1
 OFFSET_MAX = (1 << 63) - 1
+TOPIC_CHARACTERS_MAX = 249
+"""Of a topic's name; there is none with a longer one."""
 
 _NUMBER_DIGITS_MAX = 100
 """Of a number that is read at all."""

@@ -15,7 +15,7 @@ import msgspec
 from kraftd.cli.active_controller import ask_controller
 from kraftd.cli.client import KafkaConnection, LostError
 from kraftd.cli.failures import RefusedError, UsageError
-from kraftd.cli.options import NODE_ID_MAX
+from kraftd.cli.options import NODE_ID_MAX, TOPIC_CHARACTERS_MAX
 from kraftd.cli.outcomes import Outcomes, Row, Words, outcomes_of, unknown_outcome
 from kraftd.protocol.messages import (
     CreateTopicsRequest,
@@ -153,7 +153,9 @@ def _outcomes(
 
 
 def _topic_text(name: str) -> str:
-    return f"topic {name}"
+    """A topic by its name; one that can have no such name is told, with its beginning, by the node."""
+    is_long = len(name) > TOPIC_CHARACTERS_MAX
+    return f"a topic with a name of {len(name)} characters" if is_long else f"topic {name}"
 
 
 def _id_or_none(topic_id: Uuid) -> str | None:

@@ -7,6 +7,7 @@ its id tells, the pages begin with its first partition again.
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from kraftd.cli.options import TOPIC_CHARACTERS_MAX
 from kraftd.cli.pages import Listing, ask_pages, is_later_cursor
 from kraftd.errors import ErrorCode
 from kraftd.metadata.config_schema import ResourceType
@@ -28,9 +29,6 @@ from kraftd.types import ZERO_UUID, Endpoint, Uuid, uuid_text
 Row: TypeAlias = dict[str, Any]
 
 _TOPIC = ResourceType.TOPIC
-
-_NAME_LENGTH_MAX = 249
-"""Of a topic; there is none with a longer one."""
 
 _NAMES_PER_REQUEST = 128
 """So many of the longest fit into one request, with room to spare."""
@@ -104,7 +102,7 @@ def describe_partitions(
 ) -> tuple[list[Row], list[str]]:
     """As `describe_topics`, but without configs; `changes` as `ask_kraftd` has it."""
     found: dict[str, Row] = {}
-    unknown = [name for name in names if len(name) > _NAME_LENGTH_MAX]
+    unknown = [name for name in names if len(name) > TOPIC_CHARACTERS_MAX]
     places = {name: at for at, name in enumerate(each for each in names if each not in unknown)}
     wanted = list(places)
 

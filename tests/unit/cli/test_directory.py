@@ -179,6 +179,10 @@ def test_a_cluster_for_older_brokers_is_formatted_for_their_release(
     [
         (("--release-version", "2.8"), "'2.8' is no release that kraftd can run at"),
         (("--feature", "nonsense=1"), "'nonsense' is no feature"),
+        (
+            ("-f", "transaction.version=1", "-f", "transaction.version=2"),
+            "transaction.version is given twice, as 1 and as 2; give it once",
+        ),
         (("-r", "4.0", "-f", "metadata.version=25"), "leave one of them out"),
     ],
 )

@@ -303,6 +303,13 @@ def test_each_of_several_refusals_is_a_sentence_and_they_are_told_apart(
     )
 
 
+def test_a_name_that_is_too_long_is_told_by_the_node_alone(kraftctl: Kraftctl, kafka: KafkaQuorum) -> None:
+    name, told = "a" * 250, f"'{'a' * 80}'… is no name of a topic."
+    kafka.on(2, m.CreateTopicsRequest, lambda _: created(name, ErrorCode.INVALID_TOPIC_EXCEPTION, told))
+    outcome = topics(kraftctl, kafka.bootstrap, "create", name)
+    assert outcome.err == f"kraftctl: a topic with a name of 250 characters was not created: {told}\n"
+
+
 def test_a_change_follows_the_controller_and_is_not_repeated_once_it_may_be_in_the_log(
     kraftctl: Kraftctl, kafka: KafkaQuorum
 ) -> None:
