@@ -19,7 +19,9 @@ def make_strict(command: Any) -> None:
             parameter.callback = _refuse_empty
         low, high = (getattr(parameter.type, bound, None) for bound in ("min", "max"))
         if low is not None:
-            parameter.type.name = f"number from {low} {'on' if high is None else f'to {high}'}"
+            numbers = f"from {low} {'on' if high is None else f'to {high}'}"
+            parameter.type.name = f"number {numbers}"
+            parameter.type._describe_range = lambda numbers=numbers: numbers  # what a refusal calls it
     for below in getattr(command, "commands", {}).values():
         make_strict(below)
 

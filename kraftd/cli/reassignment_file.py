@@ -7,6 +7,7 @@ Kafka's tool reads what is written here, and the other way round. What is wrong 
 Differs: replicas cannot be moved to a directory that the file names (`log_dirs`): brokers do that.
 """
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from kraftd.cli.failures import UsageError
-from kraftd.cli.options import NODE_ID_MAX, PARTITION_MAX, check_line
+from kraftd.cli.options import NODE_ID_MAX, PARTITION_MAX, TOPIC_CHARACTERS_MAX, check_line
 from kraftd.cli.output import Data, to_json_line
 from kraftd.types import NodeId
 
@@ -29,17 +30,33 @@ Assignment: TypeAlias = Mapping[Key, Replicas]
 STANDARD_INPUT: Final = "-"
 
 _EXAMPLE: Final = '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[11,12]}]}'
+_NEEDED: Final = f"it must hold a plan, as of reassign plan -o json: {_EXAMPLE}"
+
+_BYTE: Final = re.compile(r"\(byte (\d+)\)")
+_NUMBER: Final = re.compile(r"\d+")
 
 _BYTES_MAX: Final = 64 << 20
 _VERSION: Final = 1
 _ANY: Final = "any"
-_TOPIC_MAX: Final = 249
+
+_MUST: Final[Mapping[str, str]] = {
+    "version": f"must be {_VERSION}",
+    "partitions": "must be a list of partitions",
+    "partitions[]": "must have a topic, a partition and replicas",
+    "partitions[].topic": f"must be the name of a topic, of 1 to {TOPIC_CHARACTERS_MAX} characters",
+    "partitions[].partition": f"must be the number of a partition, 0 to {PARTITION_MAX}",
+    "partitions[].replicas": "must name at least one broker, as [11,12]",
+    "partitions[].replicas[]": f"must be the id of a broker, 0 to {NODE_ID_MAX}",
+    "partitions[].log_dirs": f'must be "{_ANY}" for each replica, or be left out',
+    "partitions[].log_dirs[]": f'must be "{_ANY}"',
+}
+"""What each place of a file must hold; of a list, all its entries."""
 
 
 class _Partition(msgspec.Struct):
     """One entry of a file."""
 
-    topic: Annotated[str, Meta(min_length=1, max_length=_TOPIC_MAX)]
+    topic: Annotated[str, Meta(min_length=1, max_length=TOPIC_CHARACTERS_MAX)]
     partition: Annotated[int, Meta(ge=0, le=PARTITION_MAX)]
     replicas: Annotated[list[Annotated[int, Meta(ge=0, le=NODE_ID_MAX)]], Meta(min_length=1)]
     log_dirs: list[str] | None = None
@@ -67,10 +84,16 @@ def read_assignment(path: str) -> Assignment:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     if not content.strip():
-        raise UsageError(f"{path}: it is empty; it must hold a plan, as of reassign plan -o json: {_EXAMPLE}")
+        raise UsageError(f"{path}: it is empty; {_NEEDED}")
     try:
         return _checked(msgspec.json.decode(content, type=_File))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, UsageError) as error:
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: {_misplaced(str(error))}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        found = _BYTE.search(str(error))
+        where = f" near byte {found[1]}" if found else ""
+        raise UsageError(f"{path}: it is no JSON{where}; {_NEEDED}") from None
+    except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
 
 
@@ -105,6 +128,13 @@ def _read(file: BinaryIO) -> bytes:
     if len(content) > _BYTES_MAX:
         raise UsageError(f"it is longer than {_BYTES_MAX >> 20} MiB, which no plan is")
     return content
+
+
+def _misplaced(text: str) -> str:
+    """What a place must hold, by the library's text about what it holds, which ends with the place."""
+    place = text.partition(" - at `$.")[2].rstrip("`")
+    must = _MUST.get(_NUMBER.sub("", place))
+    return f"{place}: {must}" if must else f"it is no plan; {_NEEDED}"
 
 
 def _checked(file: _File) -> Assignment:
