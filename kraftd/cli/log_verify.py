@@ -6,11 +6,11 @@ log makes at their offset; and, between nodes of one cluster, that they hold the
 for every log at or below it. Ends with 1 and a list if anything is wrong.
 
 Schema: is_whole, logs (list of log, cluster_id (text or null), node_id, start_offset, end_offset, end_epoch,
-    batches, records, snapshots (how many were compared), hash (of the state at the end; null where it cannot
-    be had), is_partial, unknown_kinds, unread (list of from, to: offsets without a sound batch, `to` is
-    exclusive, -1: to the end), is_whole, problems, notes), pairs (list of left, right, common_end (up to
-    where both hold the same), parted_at (-1: nowhere), left_epoch, right_epoch, problem, note (text or
-    null)).
+    batches, records, snapshots (that are whole), compared_snapshots (those that were compared with the log),
+    hash (of the state at the end; null where it cannot be had), is_partial, unknown_kinds, unread (list of
+    from, to: offsets without a sound batch, `to` is exclusive, -1: to the end), is_whole, problems, notes),
+    pairs (list of left, right, common_end (up to where both hold the same), parted_at (-1: nowhere),
+    left_epoch, right_epoch, problem, note (text or null)).
 """
 
 import sys
@@ -86,12 +86,13 @@ def _log_data(verdict: LogVerdict) -> Json:
         "log": verdict.log.named,
         "cluster_id": verdict.log.cluster_id or None,
         "node_id": verdict.log.node_id,
-        "start_offset": verdict.log.start_offset,
+        "start_offset": verdict.start_offset,
         "end_offset": verdict.end_offset,
         "end_epoch": verdict.end_epoch,
         "batches": verdict.batch_count,
         "records": verdict.record_count,
-        "snapshots": verdict.snapshot_count,
+        "snapshots": verdict.whole_snapshot_count,
+        "compared_snapshots": verdict.snapshot_count,
         "hash": verdict.image_hash,
         "is_partial": bool(verdict.unknown_kinds),
         "unknown_kinds": {record_name(kind): count for kind, count in verdict.unknown_kinds},
@@ -170,10 +171,10 @@ def _row(log: LogVerdict, cluster_room: int, path_room: int) -> tuple[object, ..
     return (
         shortened(cluster, cluster_room) if cluster_room else cluster,
         id_text(log.log.node_id),
-        f"{log.log.start_offset}-{log.end_offset}",
+        f"{log.start_offset}-{log.end_offset}",
         log.end_epoch,
         log.batch_count,
-        log.snapshot_count,
+        log.whole_snapshot_count,
         "whole" if not count else f"{count} problem{'' if count == 1 else 's'}",
         _path(log, path_room),
     )

@@ -37,6 +37,7 @@ class Examined(NamedTuple):
     """What a directory holds, and what is wrong with it."""
 
     start_offset: Offset
+    """Where the log begins; its first segment may begin before."""
     end_offset: Offset
     """-1, both of them, without a segment."""
     last_batch: FileRange | None
@@ -75,8 +76,7 @@ class _Examination:
         self._at_snapshots()
         if not is_damaged_end:
             self._at_newer_snapshots()
-        segments = self._node.segments
-        start = segments[0].offset if segments else -1
+        start = self._node.begin(self._end) if self._node.segments else -1
         return Examined(start, self._end, self._last, self._torn, tuple(self._problems), is_damaged_end)
 
     def _at_segments(self) -> bool:

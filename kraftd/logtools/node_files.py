@@ -118,10 +118,20 @@ class NodeFiles(msgspec.Struct, frozen=True):
 
     @property
     def start_offset(self) -> Offset:
-        """Where the log begins; without segments, where its last snapshot ends."""
+        """Where its first segment begins; without segments, where its last snapshot ends. See `begin`."""
         if self.segments:
             return self.segments[0].offset
         return self.snapshots[-1].offset if self.snapshots else 0
+
+    def begin(self, end_offset: Offset) -> Offset:
+        """Where the log begins that ends at this offset, as its node takes it (D-23).
+
+        A cut removes whole segments: the first that is left may hold batches from before the snapshot that
+        the log begins with.
+        """
+        start = self.start_offset
+        reached = (one.offset for one in self.snapshots if start <= one.offset <= end_offset)
+        return next(reached, start) if start > 0 else start
 
 
 def by_cluster(nodes: Sequence[NodeFiles]) -> dict[str, list[NodeFiles]]:

@@ -45,12 +45,16 @@ class LogVerdict(msgspec.Struct, frozen=True):
     """What was found in one log."""
 
     log: NodeFiles
+    start_offset: Offset
+    """Where the log begins; what lies before it in the first segment was read, too."""
     end_offset: Offset
     end_epoch: Epoch
     batch_count: int
     record_count: int
     snapshot_count: int
     """How many snapshots were compared with the log."""
+    whole_snapshot_count: int
+    """How many there are with every byte, compared or not."""
     image_hash: str | None
     """Of the state at the end; None where it could not be folded."""
     unknown_kinds: tuple[tuple[int, int], ...]
@@ -185,6 +189,8 @@ class _LogCheck:
         self._notes: list[Problem] = []
         self._snapshots = [snapshot for snapshot in log.snapshots if snapshot.id.offset > 0]
         self._compared = 0
+        self._damaged: frozenset[str] = frozenset()
+        """The names of the files with damage."""
         self._records = 0
         self._end = log.start_offset
         self._epoch: Epoch = 0
@@ -206,6 +212,7 @@ class _LogCheck:
         """Look at everything."""
         self.log, examined = _examined(self.log)
         self._problems += examined.problems
+        self._damaged = frozenset(Path(problem.file).name for problem in examined.problems)
         self._notes += (problem for problem in self.log.problems if problem.kind is ProblemKind.NOTE)
         if examined.torn is not None:
             torn = examined.torn
@@ -236,11 +243,13 @@ class _LogCheck:
         """What was found."""
         return LogVerdict(
             log=self.log,
+            start_offset=self.log.begin(self._end),
             end_offset=self._end,
             end_epoch=self._epoch,
             batch_count=len(self.keys),
             record_count=self._records,
             snapshot_count=self._compared,
+            whole_snapshot_count=sum(one.name not in self._damaged for one in self.log.snapshots),
             image_hash=None if self._builder is None else self._image.hash(),
             unknown_kinds=tuple(self._image.unknown_kinds()),
             unread=tuple(self.unread),

@@ -10,6 +10,7 @@ from kraftd.logtools.errors import UnanswerableError
 from kraftd.logtools.finding import find_log
 from kraftd.logtools.history import history_of
 from kraftd.logtools.inspection import inspect_directory
+from kraftd.logtools.integrity import examine
 from kraftd.logtools.points import Point
 from kraftd.logtools.state import State, continued, state_at
 from kraftd.logtools.verify import Verdict, verify
@@ -154,6 +155,29 @@ def test_it_is_whole_and_its_first_snapshot_is_where_the_state_begins(inside: Pa
     assert judged(tight).logs[0].snapshot_count == 0
     for home in (inside, tight):
         assert inspect_directory(OsFileSystem(), home).problems == ()
+
+
+@pytest.mark.parametrize(("which", "begin"), [("whole", 0), ("inside", 475), ("tight", 1503), ("bare", 1503)])
+def test_all_tools_agree_where_it_begins_and_how_many_snapshots_it_has(
+    request: pytest.FixtureRequest, which: str, begin: int
+) -> None:
+    home: Path = request.getfixturevalue(which)
+    told = inspect_directory(OsFileSystem(), home)
+    found = judged(home).logs[0]
+    assert (found.start_offset, found.end_offset) == (told.log_start_offset, told.log_end_offset)
+    assert found.whole_snapshot_count == len(told.snapshots)
+    assert {told.log_start_offset, examine(find_log(home)).start_offset} == {begin}
+
+
+def test_a_snapshot_that_is_not_whole_is_none_that_is_there(inside: Path) -> None:
+    before = judged(inside).logs[0]
+    snapshot = inside / names.LOG_DIRECTORY / SNAPSHOT_1503
+    snapshot.write_bytes(snapshot.read_bytes()[:-20])
+    found = verify([find_log(inside)]).logs[0]
+    assert (found.whole_snapshot_count, found.snapshot_count) == (
+        before.whole_snapshot_count - 1,
+        before.snapshot_count - 1,
+    )
 
 
 def test_its_history_begins_with_its_first_snapshot(inside: Path) -> None:
