@@ -39,11 +39,22 @@ from kraftd.records.control import CONTROL_NAMES
 from kraftd.records.frame import RECORD_NAMES
 from kraftd.types import Offset
 
-app = typer.Typer(help="Ask metadata logs on a disk: dump, state, diff, history, verify.")
+app = typer.Typer(
+    help="Ask metadata logs on a disk: dump, state, diff, history, verify; state --from, a running quorum."
+)
 
 Json: TypeAlias = dict[str, Any]
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+PathsArgument: TypeAlias = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE|DIR…",
+        readable=False,
+        help="Segments and snapshots; a node's directory stands for its segments alone.",
+    ),
+]
 
 TypesOption: TypeAlias = Annotated[
     list[str],
@@ -59,16 +70,13 @@ TypesOption: TypeAlias = Annotated[
 
 @app.callback()
 def log() -> None:
-    """Ask metadata logs on a disk: dump, state, diff, history, verify."""
+    """Ask metadata logs on a disk: dump, state, diff, history, verify; state --from, a running quorum."""
 
 
 @app.command("dump")
 def dump_files(
     context: typer.Context,
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE|DIR…", readable=False, help="Segments, snapshots, or node directories."),
-    ],
+    paths: PathsArgument,
     types: TypesOption = [],  # noqa: B006 - the parser makes a new list for each call
     without_types: Annotated[
         list[str],

@@ -43,6 +43,12 @@ def test_every_flag_is_whole_and_no_line_is_too_long(
         assert {*flags} <= {*shown}, "cut short, or missing"
 
 
+def test_where_logs_are_read_from_is_said(kraftctl: Kraftctl) -> None:
+    assert "state --from, a running quorum" in " ".join(kraftctl("log", "--help").out.split())
+    dump = " ".join(kraftctl("log", "dump", "--help").out.split())
+    assert "a node's directory stands for its segments alone" in dump
+
+
 def test_what_a_command_does_is_told_whole_in_its_group(
     kraftctl: Kraftctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
