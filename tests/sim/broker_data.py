@@ -149,10 +149,11 @@ class Acknowledged:
             raise Violation(f"NothingBelowTheHighWatermarkIsCut: {text}, and heard of {high_watermark}")
 
     def forget_topic(self, topic_id: Uuid) -> None:
-        """A topic is deleted."""
+        """A topic is deleted. In which epochs its partitions were led uncleanly is kept: a follower that has
+        not read of the deletion yet may still cut its log to what such a leader had.
+        """
         for key in [key for key in self._promised if key[0] == topic_id]:
             del self._promised[key]
-            self._begun_anew.pop(key, None)
 
     def replaced(self, broker_id: NodeId, keys: Iterable[PartitionKey]) -> None:
         """An operator put in an empty disk for one with these replicas: the log cannot tell."""

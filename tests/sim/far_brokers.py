@@ -35,8 +35,9 @@ class Link(msgspec.Struct, frozen=True):
     """What a broker needs of its link to the leader, and how long it is given. Times in microseconds."""
 
     round_trip_us: int
+    piece_us: int
+    """How long a piece of a snapshot takes: it is asked for once the one before it is written."""
     pieces: int
-    """How many round trips a snapshot takes."""
     load: float
     """How many round trips a second the log needs, of those there are."""
     until_cut_us: float
@@ -49,12 +50,12 @@ class Link(msgspec.Struct, frozen=True):
         """How long it takes to read what was written since the snapshot, and what is written meanwhile."""
         if self.load >= 1:
             return float("inf")
-        return self.pieces * self.round_trip_us * self.load / (1 - self.load)
+        return self.pieces * self.piece_us * self.load / (1 - self.load)
 
     @property
     def is_too_long(self) -> bool:
         """Whether nobody catches up behind it."""
-        is_loaded = self.pieces * self.round_trip_us <= self.lease_us
+        is_loaded = self.pieces * self.piece_us <= self.lease_us
         return not is_loaded or self.catching_up_us > self.until_cut_us
 
 
@@ -105,6 +106,7 @@ def link_of(shape: "Shape", written: Written, snapshot_bytes: int, latency_us: i
     piece_bytes = min(shape.snapshot_chunk_bytes, shape.fetch_bytes)
     return Link(
         round_trip_us,
+        piece_us=round_trip_us + shape.fsync_us,
         pieces=-(-snapshot_bytes // piece_bytes),
         load=fetches(written.sizes, shape.fetch_bytes) * round_trip_us / written.took_us,
         until_cut_us=shape.timing.fetch_timeout_ms * 1_000 + interval_us,

@@ -364,6 +364,14 @@ def test_nothing_below_the_high_watermark_is_cut_but_after_an_unclean_election()
     assert len(leader.of(KEY)) == 3
 
 
+def test_who_has_not_read_of_the_deletion_of_a_topic_may_cut_to_what_its_unclean_leader_had() -> None:
+    _, follower, acknowledged = replicated(3)
+    follower.learn(KEY, 3, 0)
+    acknowledged.led(KEY, 9, data_of(0), 1, is_clean=False)
+    acknowledged.forget_topic(KEY[0])
+    acknowledged.cut(KEY, 8, follower, 2)
+
+
 @pytest.mark.parametrize(("kept", "epoch", "lacking"), [(3, 0, 0), (1, 0, 2), (0, 0, 3), (1, -1, 0)])
 def test_how_much_is_lacking_of_what_was_acknowledged_by_an_epoch(
     kept: int, epoch: int, lacking: int

@@ -26,6 +26,14 @@ FAR = {
     "timing": QuorumTiming(1_000, 2_000, 1_000, 25, 2_000, 20),
 }
 """What seed 10264 drew."""
+CRUMBS = {
+    "snapshot_chunk_bytes": 200,
+    "snapshot_bytes": 2_000,
+    "snapshot_interval_ms": 0,
+    "retention_bytes": 0,
+    "jitter_us": 50,
+}
+"""What seed 206024 drew: 124 pieces for a snapshot, and another one every 14 s."""
 WRITTEN = Written((400, 220) * 305, 100 * S)
 """1,891 bytes a second, in batches of which no two fit into a fetch."""
 SNAPSHOT_BYTES = 24_697
@@ -80,6 +88,22 @@ SNAPSHOT_BYTES = 24_697
         ),
         pytest.param(
             {"retention_bytes": 0, "fetch_bytes": 8 << 20}, FAR_US, WRITTEN, SNAPSHOT_BYTES, False, id="or is"
+        ),
+        pytest.param(
+            CRUMBS | {"fsync_us": 4_000},
+            111_000,
+            Written((72,) * 200, 100 * S),
+            SNAPSHOT_BYTES,
+            True,
+            id="pieces that are soon there, and written too late",
+        ),
+        pytest.param(
+            CRUMBS | {"fsync_us": 200},
+            111_000,
+            Written((72,) * 200, 100 * S),
+            SNAPSHOT_BYTES,
+            False,
+            id="or in time",
         ),
         pytest.param({}, FAR_US, Written((), 100 * S), SNAPSHOT_BYTES, False, id="nothing is written"),
     ],
