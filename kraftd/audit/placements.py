@@ -331,7 +331,7 @@ class PlacementAuditor:
         self, key: PartitionKey, before: Partition, after: Partition, offset: Offset
     ) -> None:
         was_in_sync = after.leader in before.isr or after.leader in before.elr
-        if was_in_sync or _has_arrived(before, after):
+        if was_in_sync or _has_arrived(before, after) or _is_brought_in(before, after):
             return
         text = f"broker {after.leader} comes to lead {_name_of(key)}, which was {before}"
         if not after.is_recovering:
@@ -416,6 +416,15 @@ def _has_arrived(before: Partition, after: Partition) -> bool:
     """Whether a change ends a move, and does not call it off."""
     stays = tuple(one for one in before.replicas if one not in before.removing)
     return before.is_moving and not after.is_moving and after.replicas == stays
+
+
+def _is_brought_in(before: Partition, after: Partition) -> bool:
+    """Whether the leader itself says that its successor has everything: nobody else makes an ISR larger.
+
+    Broker 1 asks to have broker 2 in the ISR, and its directory fails before that is decided. Both are in the
+    ISR then, and broker 2 leads.
+    """
+    return before.leader != NO_NODE and after.leader in after.isr and set(before.isr) < set(after.isr)
 
 
 def _is_recovering(before: Partition, state: int) -> bool:

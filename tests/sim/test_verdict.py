@@ -67,6 +67,20 @@ def test_a_leader_that_finds_its_disk_damaged_goes_for_a_reason(
     assert len(world.leaders) > leaders
 
 
+def test_a_node_that_finds_its_disk_damaged_while_the_logs_become_equal_is_left_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fault is old: it comes to that place only now, as it applies its log."""
+    follower = next(node for node in world.nodes.values() if not node.is_leader)
+    follower.crash(down_us=3_600 * S)
+    found = []
+    monkeypatch.setattr(verdict, "_needs_wiping", lambda node: node in found)
+    with fires("Convergence", "the logs are not equal"):
+        verdict._converge(world)
+    world.at(1 * S, lambda: found.append(follower))
+    verdict._converge(world)
+
+
 def test_where_nothing_happens_no_disk_takes_long(world: World) -> None:
     """Node 1 led with a fetch timeout of 500 ms, and cut its log: two of the five syncs took 224 ms each."""
     leader = next(node for node in world.nodes.values() if node.is_leader)

@@ -380,7 +380,8 @@ def _converge(world: "World") -> Offset:
         )
 
     def agree() -> bool:
-        return all(has_it(node) for node in nodes)
+        # A node that had applied little yet may find only now, as it reads, what its disk has lost.
+        return all(has_it(node) or _needs_wiping(node) for node in nodes)
 
     def away() -> list[int]:
         return [node.id for node in nodes if not node.is_voter and not has_it(node)]

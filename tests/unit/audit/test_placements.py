@@ -134,6 +134,12 @@ def test_a_move_that_ends_may_elect_whom_it_has_brought() -> None:
     assert auditor.partitions[TOPIC, 0].leader == 3
 
 
+def test_a_leader_that_may_lead_no_more_is_followed_by_whom_it_brought_into_the_isr() -> None:
+    """Its directory failed between the proposal and the decision about it."""
+    auditor = take(*CLUSTER, change(3, 12, fenced=UNFENCE), move(isr=(1, 2, 3), leader=3))
+    assert auditor.partitions[TOPIC, 0].leader == 3
+
+
 def test_the_eligible_take_over_from_an_empty_isr() -> None:
     auditor = take(
         *CLUSTER,
@@ -275,6 +281,7 @@ def test_a_move_ends_with_as_many_good_copies_as_there_were(
             [move(directories=(GOOD, b"gone" * 4, BAD)), move(leader=2)],
         ),
         ("UncleanLeadersRecover", [change(3, 12, fenced=UNFENCE), move(leader=3, isr=(3,))]),
+        ("UncleanLeadersRecover", [change(3, 12, fenced=UNFENCE), move(leader=3, isr=(2, 3))]),
         (
             "UncleanLeadersRecover",  # called off: nobody said that broker 3 has everything
             [
