@@ -48,7 +48,7 @@ from tests.sim.deletion_judge import DeletionJudge
 from tests.sim.electors import Elector
 from tests.sim.mover import Mover
 from tests.sim.partition_judge import LOOK_US, PartitionJudge
-from tests.sim.token_clients import LOOK_MS, TokenClient, TokenJudge
+from tests.sim.token_clients import LOOK_MS, STAMPED_MS, TokenClient, TokenJudge
 
 if TYPE_CHECKING:
     from tests.sim.node import SimNode
@@ -270,7 +270,7 @@ class BrokerCluster:
             else:
                 self.auditor.on_record(record, batch.base_offset + number)
                 self._note_broker(record)
-                has_tokens |= tokens is not None and tokens.on_record(record, batch)
+                has_tokens |= tokens is not None and tokens.on_record(record, batch, self._held_up_ms())
                 if isinstance(record, RemoveTopicRecord):
                     removed.append(record.topic_id)
         if removed:
@@ -283,6 +283,11 @@ class BrokerCluster:
         found = [image[TOPICS].partition(*key) for key in touched if key in self.auditor.partitions]
         for complaint in self.auditor.disagreements([one for one in found if one is not None]):
             raise Violation(f"ImagesAreWhatTheRecordsSay: node {node.id}: {complaint}")
+
+    def _held_up_ms(self) -> int:
+        """For how long a controller stood still that may have decided before, and appended after it."""
+        paused_us = [node.paused_us(STAMPED_MS * 1_000) for node in self._world.nodes.values()]
+        return max(paused_us) // 1_000
 
     def _note_state(self, key: PartitionKey, before: Partition | None, offset: Offset) -> None:
         one = self.auditor.partitions[key]

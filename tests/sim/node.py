@@ -173,6 +173,7 @@ class SimNode:
         self.is_up = False
         """Whether a process runs, or is about to."""
         self.is_paused = False
+        self._paused_at_us = self._resumed_at_us = 0
         self.is_on = True
         self.is_voter = node_id in world.voters
         self.incarnation = 0
@@ -327,6 +328,7 @@ class SimNode:
         """SIGSTOP."""
         if self.is_up and not self.is_paused and self.loop is not None:
             self.is_paused = True
+            self._paused_at_us = self.world.now_us
             self.world.tell(self.id, "paused")
             self.loop.pause()
 
@@ -334,8 +336,14 @@ class SimNode:
         """SIGCONT."""
         if self.is_up and self.is_paused and self.loop is not None:
             self.is_paused = False
+            self._resumed_at_us = self.world.now_us
             self.world.tell(self.id, "resumed")
             self.loop.resume()
+
+    def paused_us(self, within_us: int) -> int:
+        """For how long this process was stopped, if it goes on again since so little time; else 0."""
+        is_lately = self.world.now_us - self._resumed_at_us <= within_us
+        return self._resumed_at_us - self._paused_at_us if is_lately else 0
 
     def calm(self) -> None:
         """Whatever was wrong with this machine ends, and its process runs."""

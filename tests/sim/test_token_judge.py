@@ -173,6 +173,14 @@ def test_records_that_must_not_be_are_seen(records: list[tuple[AnyRecord, int]],
         judge.on_record(records[-1][0], batch(records[-1][1]))
 
 
+def test_a_renewal_that_was_decided_in_time_may_be_stamped_once_the_process_goes_on() -> None:
+    judge = TokenJudge()
+    judge.change_asked.add("t")
+    judge.on_record(TOKEN, batch(1_000))
+    judge.on_record(RENEWED, batch(5_000 + 8_000), held_up_ms=8_000)
+    assert judge.there["t"] == RENEWED
+
+
 def test_a_token_that_is_renewed_after_its_end_is_seen() -> None:
     judge = TokenJudge()
     judge.change_asked.add("t")

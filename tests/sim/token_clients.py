@@ -102,14 +102,16 @@ class TokenJudge:
 
     # -- what is committed
 
-    def on_record(self, record: AnyRecord, batch: CommittedBatch) -> bool:
+    def on_record(self, record: AnyRecord, batch: CommittedBatch, held_up_ms: int = 0) -> bool:
         """Look at a committed record, in the order of the log. Returns whether it is about a token.
+
+        A process may be stopped for `held_up_ms` between a decision and the append that stamps it.
 
         Raises:
             Violation: It must not be there.
         """
         if isinstance(record, DelegationTokenRecord):
-            self._on_token(record, batch.timestamp_ms)
+            self._on_token(record, batch.timestamp_ms, held_up_ms + STAMPED_MS)
         elif isinstance(record, RemoveDelegationTokenRecord):
             self._on_removal(record.token_id, batch.timestamp_ms)
         else:
@@ -137,7 +139,7 @@ class TokenJudge:
             differ = sorted(each for each in {*found, *self.there} if found.get(each) != self.there.get(each))
             raise Violation(f"TokensAreWhatTheRecordsSay: an image differs in {differ}")
 
-    def _on_token(self, record: DelegationTokenRecord, at_ms: int) -> None:
+    def _on_token(self, record: DelegationTokenRecord, at_ms: int, stamped_ms: int) -> None:
         before = self.there.get(record.token_id)
         if record.token_id in self.gone:
             raise Violation(f"EndedTokensStayGone: {record.token_id} is made again at {at_ms}")
@@ -145,7 +147,7 @@ class TokenJudge:
             same = msgspec.structs.replace(record, expiration_timestamp=before.expiration_timestamp)
             if same != before or record.token_id not in self.change_asked:
                 raise Violation(f"TokensChangeOnRequest: {before} becomes {record}")
-            if _has_ended(before, at_ms - STAMPED_MS):
+            if _has_ended(before, at_ms - stamped_ms):
                 raise Violation(f"EndedTokensStayGone: {before} is renewed at {at_ms}")
         if record.expiration_timestamp > record.max_timestamp:
             raise Violation(f"TokensEnd: {record} lives longer than it may")
