@@ -424,7 +424,7 @@ def _is_brought_in(before: Partition, after: Partition) -> bool:
     Broker 1 asks to have broker 2 in the ISR, and its directory fails before that is decided. Both are in the
     ISR then, and broker 2 leads.
     """
-    return before.leader != NO_NODE and after.leader in after.isr and set(before.isr) < set(after.isr)
+    return before.leader != NO_NODE and set(before.isr) < set(after.isr)
 
 
 def _is_recovering(before: Partition, state: int) -> bool:

@@ -34,10 +34,10 @@ BROUGHT_NEAR = "a broker was too far away"
 class Link(msgspec.Struct, frozen=True):
     """What a broker needs of its link to the leader, and how long it is given. Times in microseconds."""
 
-    round_trip_us: int
     piece_us: int
     """How long a piece of a snapshot takes: it is asked for once the one before it is written."""
     pieces: int
+    """How many a snapshot has."""
     load: float
     """How many round trips a second the log needs, of those there are."""
     until_cut_us: float
@@ -105,7 +105,6 @@ def link_of(shape: "Shape", written: Written, snapshot_bytes: int, latency_us: i
     round_trip_us = latency_us + shape.jitter_us  # each way takes half the jitter, on average
     piece_bytes = min(shape.snapshot_chunk_bytes, shape.fetch_bytes)
     return Link(
-        round_trip_us,
         piece_us=round_trip_us + shape.fsync_us,
         pieces=-(-snapshot_bytes // piece_bytes),
         load=fetches(written.sizes, shape.fetch_bytes) * round_trip_us / written.took_us,
