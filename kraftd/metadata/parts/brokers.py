@@ -341,7 +341,7 @@ def _rack_text(value: object) -> str:
 def _directories_text(value: object) -> str:
     """Ids of directories; brokers of before Kafka 4.3 tell nothing of those that are cordoned."""
     if value is None:
-        return "not told"
+        return "unknown (told since Kafka 4.3)"
     return ",".join(map(uuid_text, value)) if isinstance(value, tuple) and value else "none"
 
 
