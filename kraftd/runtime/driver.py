@@ -26,7 +26,7 @@ from typing import Protocol, runtime_checkable
 
 from kraftd.errors import InvariantError
 from kraftd.raft import RaftNode
-from kraftd.raft.events import Event
+from kraftd.raft.events import Event, RequestReceived
 from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.types import Now
 
@@ -125,6 +125,10 @@ class Driver:
             return
         if effects or not self._raft_node.is_idle:
             self.wake()
+        elif type(event) is RequestReceived and self._timer is not None:
+            # A request without effects, such as a fetch that is parked, moves no deadline of a task.
+            self._now = None
+            self._wait_until(now, min(self._raft_node.wake_at_ms, self._timer_at_ms))
         else:
             self._rest(now, self._raft_node.wake_at_ms)
 
@@ -199,12 +203,16 @@ class Driver:
             self._rest(now, wake_at_ms)
 
     def _rest(self, now: Now, wake_at_ms: int) -> None:
-        """Wait for the first deadline, of the raft node or of a task; schedule a turn if that is over."""
+        """Wait for the first deadline, of the raft node or of a task."""
         self._now = None
         for deadline in self._deadlines:
             task_ms = deadline()
             if task_ms < wake_at_ms:
                 wake_at_ms = task_ms
+        self._wait_until(now, wake_at_ms)
+
+    def _wait_until(self, now: Now, wake_at_ms: int) -> None:
+        """Let the timer fire by then; schedule a turn if that is over."""
         if wake_at_ms <= now.mono_ms:
             self.wake()
             return

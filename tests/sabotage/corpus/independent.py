@@ -1040,9 +1040,13 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.runtime.driver:Driver.deliver",
-            "    if effects or not self._raft_node.is_idle:\n        self.wake()\n"
+            "    if effects or not self._raft_node.is_idle:\n",
+            "    if effects:\n",
+        ),
+        (
+            "kraftd.runtime.driver:Driver.deliver",
             "    else:\n        self._rest(now, self._raft_node.wake_at_ms)\n",
-            "    if effects:\n        self.wake()\n    else:\n        self._now = None\n",
+            "    else:\n        self._now = None\n",
         ),
     ),
     # Leader 1 dies; node 2 hears that the connection is gone, and means to ask for pre-votes within 100
@@ -1057,6 +1061,20 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "kraftd.runtime.driver:Driver.deliver",
             "    else:\n        self._rest(now, self._raft_node.wake_at_ms)\n",
             "    else:\n        self._now = None\n",
+        ),
+        where=("tests/unit/runtime/test_driver.py",),
+    ),
+    # Leader 1 parks a fetch of node 2, which has to be answered in 150 ms; its timer stands at the NoOp in
+    # 400 ms. Node 2 hears nothing for so long, and asks for pre-votes.
+    mutant(
+        "parked-fetch-without-its-deadline",
+        "driver",
+        "A request that has no effect does not move the timer, though it has to be answered sooner.",
+        "tests",
+        (
+            "kraftd.runtime.driver:Driver.deliver",
+            "min(self._raft_node.wake_at_ms, self._timer_at_ms)",
+            "self._timer_at_ms",
         ),
         where=("tests/unit/runtime/test_driver.py",),
     ),

@@ -143,7 +143,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "D-01",
         "A timer that is armed is left alone, although something is due before it.",
         "sim",
-        ("kraftd.runtime.driver:Driver._rest", "if self._timer_at_ms <= wake_at_ms:", "if True:"),
+        ("kraftd.runtime.driver:Driver._wait_until", "if self._timer_at_ms <= wake_at_ms:", "if True:"),
     ),
     mutant(
         "cold-tail-is-applied",

@@ -325,7 +325,7 @@ SECOND_READING: tuple[Mutant, ...] = (
         "The timer of the next turn counts from the beginning of this one, however long its barriers took.",
         "sim",
         (
-            "kraftd.runtime.driver:Driver._rest",
+            "kraftd.runtime.driver:Driver._wait_until",
             "left_ms = max(0, wake_at_ms - self._clock().mono_ms)",
             "left_ms = max(0, wake_at_ms - now.mono_ms)",
         ),

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from kraftd.errors import InvariantError
+from kraftd.protocol.messages import FetchRequest
 from kraftd.raft.effects import StateChanged
-from kraftd.raft.events import Applied
+from kraftd.raft.events import Applied, RequestReceived
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import EffectExecutor
 from kraftd.types import Now
@@ -31,7 +32,7 @@ class Script:
         return self._see("start")
 
     def handle(self, event: Any, now: Now) -> list[Any]:
-        return self._see(f"handle {event.offset}")
+        return self._see("handle fetch" if isinstance(event, RequestReceived) else f"handle {event.offset}")
 
     def poll(self, now: Now) -> list[Any]:
         self.on_poll()
@@ -250,6 +251,11 @@ async def test_a_core_that_wants_to_be_polled_without_end_is_a_broken_promise() 
 
 
 TURN = ["clients", "poll", "apply", "write"]
+APPLIED, FETCH = Applied(1), RequestReceived(0, FetchRequest(), 18, None)
+
+
+def name_of(value: Any) -> str:
+    return value if isinstance(value, str) else type(value).__name__
 
 
 class Idle:
@@ -332,8 +338,10 @@ async def test_an_event_within_a_turn_is_polled_for_if_it_makes_something_due(
 
 
 @pytest.mark.covers("D-01")
-@pytest.mark.parametrize("whose", ["core", "task"])
-async def test_a_deadline_that_an_event_without_a_turn_has_moved_is_kept(whose: str) -> None:
+@pytest.mark.parametrize(
+    ("event", "whose"), [(APPLIED, "core"), (APPLIED, "task"), (FETCH, "core")], ids=name_of
+)
+async def test_a_deadline_that_an_event_without_a_turn_has_moved_is_kept(event: Any, whose: str) -> None:
     """A leader parks a fetch that it has to answer in 20 ms, or a flush ended, whose recovery point is to be
     made durable then: in a minute nobody waits for that any more.
     """
@@ -343,25 +351,39 @@ async def test_a_deadline_that_an_event_without_a_turn_has_moved_is_kept(whose: 
         idle.raft_node.wake_at_ms = 120
     else:
         idle.task_ms = 120
-    driver.deliver(Applied(1))
+    driver.deliver(event)
     await turns()
-    assert idle.raft_node.seen == ["handle 1"]
+    assert idle.raft_node.seen in (["handle 1"], ["handle fetch"])
     await idle.turn_after(125)
 
 
 @pytest.mark.covers("D-01")
+async def test_a_task_keeps_its_deadline_whatever_fetches_are_parked_meanwhile() -> None:
+    """The leader parks one fetch after the other, each with its deadline; a flush has to begin before."""
+    idle = Idle()
+    idle.task_ms = 110
+    driver = await idle.drive()
+    for deadline_ms in (40_000, 30_000, 105, 50_000):
+        idle.raft_node.wake_at_ms = deadline_ms
+        driver.deliver(FETCH)
+    await idle.turn_after(115)
+    assert idle.raft_node.seen == [*["handle fetch"] * 4, *TURN]
+
+
+@pytest.mark.covers("D-01")
+@pytest.mark.parametrize("event", [APPLIED, FETCH], ids=name_of)
 @pytest.mark.parametrize("whose", ["core", "task"])
-async def test_an_event_that_comes_when_something_is_due_gets_its_turn(whose: str) -> None:
+async def test_an_event_that_comes_when_something_is_due_gets_its_turn(whose: str, event: Any) -> None:
     """The process stood still for longer than the core waits: it must see that, and whatever came with it."""
     idle = Idle()
     driver = await idle.drive()
     idle.now_ms = 60_300
     if whose == "task":
         idle.raft_node.wake_at_ms, idle.task_ms = NEVER_MS, 60_000
-    driver.deliver(Applied(1))
+    driver.deliver(event)
     await idle.turn_after(60_300)
     await turns(1)
-    assert idle.raft_node.seen == ["handle 1", *TURN]
+    assert idle.raft_node.seen in (["handle 1", *TURN], ["handle fetch", *TURN])
 
 
 @pytest.mark.covers("D-01")

@@ -86,6 +86,16 @@ async def test_it_looks_less_than_a_second_apart_and_not_more_often(world: World
     assert CHECK_INTERVAL_MS < 1_000
 
 
+async def test_from_seven_tenths_of_a_second_on_it_looks_in_a_turn_that_comes_anyway(world: World) -> None:
+    world.look()
+    asked = world.mount.asked
+    for later_ms, looks in ((600, 1), (99, 1), (1, 2), (699, 2), (1, 3)):
+        world.at_ms += later_ms
+        world.guard.run(world.now())
+        world.worker.drain()
+        assert world.mount.asked == looks * asked
+
+
 async def test_a_mount_that_hangs_hangs_the_look_alone_and_is_asked_once(world: World) -> None:
     world.mount.answers.clear()
     for _ in range(5):

@@ -42,6 +42,8 @@ class World:
 
     is_leader = True
     high_watermark = 0
+    at_ms: int | None = None
+    """What a test's clock shows; None for the machine's."""
 
     def __init__(self, folder: Path) -> None:
         loop = asyncio.get_running_loop()
@@ -72,7 +74,7 @@ class World:
         )
 
     def now(self) -> Now:
-        return read_clocks()
+        return read_clocks() if self.at_ms is None else Now(self.at_ms, self.at_ms)
 
     def deliver(self, event: Any) -> None:
         self.events.append(event)
@@ -116,6 +118,16 @@ async def test_whatever_is_appended_while_a_flush_runs_goes_with_the_next_one(wo
     world.disk.may_sync.set()
     await world.until(2)
     assert world.events == [LogFlushed(0, 1), LogFlushed(0, 4)], "three appends, one flush"
+
+
+@pytest.mark.covers("D-05")
+async def test_who_writes_every_half_second_needs_no_flush_for_the_recovery_point_alone(world: World) -> None:
+    for base in range(4):
+        world.at_ms = 10_000 + 500 * base
+        world.append(base)
+        world.store.start_flush(Flush(0, base + 1))
+        await world.until(base + 1)
+        assert world.at_ms + 500 < world.store.wake_at_ms() <= world.at_ms + RECOVERY_POINT_INTERVAL_MS
 
 
 @pytest.mark.covers("D-05", "LOG-11")
