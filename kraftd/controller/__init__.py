@@ -26,6 +26,7 @@ A module imports from its own line and from those below it:
     authorizer                             who may do what, by the entries of an image
     mutation_quotas                        how many partitions a client may create and delete in a time
     uuids                                  random ids, made of a seed
+    log_directories                        which ids they may have, whose they are, and which are lost
     sessions  statistics                   when brokers were heard of; how long events wait and take
     deletions                              replicas that were taken away, until their data is gone
     policy_checks  policies                an operator's own rules: when they are asked, what they are told

@@ -13,7 +13,7 @@ took brokers for stale that it had never heard of).
 Differs: the session of a broker that was told that it may stop is over, so that it can start again at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -21,9 +21,11 @@ from msgspec.structs import replace
 
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
-from kraftd.types import NodeId, Offset
+from kraftd.types import NodeId, Offset, Uuid
 
 NO_CONTACT_MS = -1
+_FAILED_MAX = 1_000
+"""No broker has so many directories: what whoever names more of them costs is bounded."""
 
 
 class Session(msgspec.Struct):
@@ -38,6 +40,8 @@ class Session(msgspec.Struct):
     """The newest offset that it said it has read; -1 before it said any."""
     shutdown_offset: Offset = -1
     """The last record that its controlled shutdown entailed; -1 while that is not known."""
+    failed_directories: frozenset[Uuid] = frozenset()
+    """What it said has failed. A broker says so in each heartbeat, as long as it runs."""
 
 
 class BrokerSessions:
@@ -121,13 +125,24 @@ class BrokerSessions:
             self._sessions = before
             raise
 
-    def heard(self, broker_id: NodeId, broker_epoch: int, metadata_offset: Offset, now_ms: int) -> None:
-        """Note a heartbeat as it arrives, and how far its sender has read the log."""
+    def heard(
+        self,
+        broker_id: NodeId,
+        broker_epoch: int,
+        metadata_offset: Offset,
+        now_ms: int,
+        *,
+        failed_directories: Sequence[Uuid] = (),
+    ) -> None:
+        """Note a heartbeat as it arrives: how far its sender has read the log, and what has failed."""
         session = self.get(broker_id, broker_epoch)
         if session is None:
             return
         session.contact_ms = now_ms
         session.metadata_offset = max(session.metadata_offset, metadata_offset)
+        if failed_directories and len(session.failed_directories) < _FAILED_MAX:
+            known = session.failed_directories
+            session.failed_directories = known.union(failed_directories[:_FAILED_MAX])
 
     def registered(self, broker_id: NodeId, broker_epoch: int, offset: Offset) -> None:
         """Note a registration whose record has this offset: a new incarnation, or more of the same one.

@@ -2,29 +2,18 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.brokers.clients import WAIT_S, create_topic, produce, read_all, wait_isr, wait_until
+from tests.brokers.clients import create_topic, produce, read_all, wait_isr, wait_until
 from tests.brokers.cluster import STARTED, BrokerCluster
-from tests.fixtures import ROOT
+from tests.brokers.kraftctl import kraftctl
 from tests.process.cluster import Cluster
 
 TOPIC, MOVED = "removed", "shifted"
 SUCCESSFUL, INELIGIBLE = "ReplicaDeletionSuccessful", "ReplicaDeletionIneligible"
-
-
-def kraftctl(quorum: Cluster, *arguments: object) -> str:
-    """What the command prints, asked of the controllers alone."""
-    command = [sys.executable, "-m", "kraftd.cli.main", "--bootstrap-controller", quorum.bootstrap]
-    done = subprocess.run(
-        [*command, *map(str, arguments)], capture_output=True, text=True, timeout=WAIT_S, cwd=ROOT, check=True
-    )
-    return done.stdout
 
 
 def lying(cluster: BrokerCluster, broker_id: int, topic: str = TOPIC) -> set[str]:

@@ -3,12 +3,16 @@
 What the broker says itself is Kafka's. Each of them gives up early here, which it does after a minute else.
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.brokers.clients import create_topic, produce
 from tests.brokers.cluster import BrokerCluster, BrokerSpec, format_for_broker
 from tests.brokers.kafka_process import KafkaProcess
+from tests.brokers.kraftctl import kraftctl
 from tests.brokers.quorums import Quorum, wait_leader
 from tests.interop.peer import Kafka, kafka_of
 from tests.process.cluster import Cluster, Event, Node
@@ -88,11 +92,29 @@ def test_a_broker_with_the_directory_of_another(
 def test_a_second_broker_of_one_id(
     kafka: Kafka, leader: Node, cluster: BrokerCluster, tmp_path: Path
 ) -> None:
+    """It finds its id among the replicas, and tells in which directory of its own it has made their logs."""
+    assert isinstance(cluster.quorum, Cluster)
+    create_topic(cluster, "alone", assignment=[[12]] * 2)
+    create_topic(cluster, "shared", assignment=[[12, 11]] * 2)
+    before = partitions(cluster.quorum)
     with stranger(kafka, tmp_path, cluster.quorum, BrokerSpec(12, "z")) as brokers:
         since = leader.mark()
         broker = brokers[12].start()
+        line = leader.wait_for("assignment_refused", since=since, timeout_s=120)
+        assert (line["broker"], line["host"]) == (12, "127.0.0.1")
+        assert "another process has its node.id" in line["reason"]
         refusal(leader, broker, since, error="DUPLICATE_BROKER_REGISTRATION")
     assert cluster[12].is_running
+    assert partitions(cluster.quorum) == before, (
+        "none has moved or changed meanwhile, not even forth and back"
+    )
+    produce(cluster, "alone", ["one"])
+
+
+def partitions(quorum: Cluster) -> dict[str, Any]:
+    """All that the controllers know of the two topics, epochs too."""
+    names = ("alone", "shared")
+    return {name: json.loads(kraftctl(quorum, "topics", "describe", name, "-o", "json")) for name in names}
 
 
 def test_a_broker_that_knows_no_address_of_the_active_controller(

@@ -129,7 +129,7 @@ def heartbeat(draw: Drawing) -> Body:
             return _behind_the_others(draw, body)
     if wants_stop and known is not None:
         draw.stopped.add((broker, known.epoch))
-    if draw.chance(0.15):
+    if draw.chance(0.15) and draw.has_sessions:
         body |= _lost_directories(draw, broker)
     if draw.has(30) and draw.chance(0.25):
         body["cordoned_log_dirs"] = draw.some(directories_of(broker), 0, 2)
@@ -225,6 +225,9 @@ def _proposal(draw: Drawing, leader: int, topic: str, index: int) -> dict[str, A
 
 
 def assign_replicas(draw: Drawing) -> Body:
+    """Directories of the broker's own, perhaps failed, or that stand for something else (`intended`:
+    directories-of-another-process).
+    """
     rng = draw.rng
     broker = draw.broker()
     held = [
@@ -240,9 +243,7 @@ def assign_replicas(draw: Drawing) -> Body:
             name, index = draw.partition()[:2] if not held or draw.odd() else rng.choice(held)
             topics.setdefault(name, []).append({"partition_index": index})
         if draw.odd(0.4):
-            directory = rng.choice(
-                ("@id:directory of nobody", *(f"@bytes:{each}" for each in RESERVED), *directories_of(2))
-            )
+            directory = f"@bytes:{rng.choice(RESERVED)}"
         directories.append(
             {
                 "id": directory,

@@ -117,6 +117,12 @@ INTENDED: tuple[Intended, ...] = (
         _records,
     ),
     Intended(
+        "directories-of-another-process",
+        "AssignReplicasToDirs with directories that the registered start of the broker never had comes from "
+        "another process with its node.id, and is refused. Kafka believes it: leaders move back and forth.",
+        _codes(ErrorCode.NONE, ErrorCode.STALE_BROKER_EPOCH),
+    ),
+    Intended(
         "cordoned-directories-stay",
         "Who registers once more keeps its cordoned directories; Kafka forgets them for a while.",
         _field_of_a_record("cordoned_log_dirs"),

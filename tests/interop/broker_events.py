@@ -182,7 +182,7 @@ class Life:
         if self.level < DIRECTORIES_SINCE:
             return
         partitions = self.some_partitions(lambda one: broker in one.replicas)
-        known = (*self.broker(broker).log_dirs, new_uuid(self.rng), LOST, UNASSIGNED)
+        known = (*self.broker(broker).log_dirs, LOST, UNASSIGNED)
         request = m.AssignReplicasToDirsRequest(
             broker,
             self.broker(broker).broker_epoch,

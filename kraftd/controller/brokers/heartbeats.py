@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
-from kraftd.controller.brokers.directories import is_cordoned_anew, newly_offline
 from kraftd.controller.brokers.staged_plan import Stage, StagedPlan
 from kraftd.controller.context import Context
 from kraftd.controller.event_queue import EventClass
+from kraftd.controller.log_directories import is_cordoned_anew, newly_offline
 from kraftd.controller.operations import Decided, WriteOperation
 from kraftd.controller.partitions.broker_changes import (
     directories_lost,
@@ -193,7 +193,13 @@ def refuse(_request: BrokerHeartbeatRequest, error: ErrorCode, _text: str) -> Br
 
 def arrived(sessions: BrokerSessions, request: BrokerHeartbeatRequest, now_ms: int) -> None:
     """Touch the session, whatever becomes of the heartbeat."""
-    sessions.heard(request.broker_id, request.broker_epoch, request.current_metadata_offset, now_ms)
+    sessions.heard(
+        request.broker_id,
+        request.broker_epoch,
+        request.current_metadata_offset,
+        now_ms,
+        failed_directories=request.offline_log_dirs,
+    )
 
 
 def _stale(context: Context, request: BrokerHeartbeatRequest, broker: RegisterBrokerRecord | None) -> Refused:

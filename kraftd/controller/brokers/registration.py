@@ -18,11 +18,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from kraftd.controller.brokers.directories import directories_complaint
 from kraftd.controller.brokers.staged_plan import Stage, StagedPlan, plan_of_left_out
 from kraftd.controller.context import Context
 from kraftd.controller.event_queue import EventClass
 from kraftd.controller.listeners import each_once, listeners_complaint
+from kraftd.controller.log_directories import directories_complaint
 from kraftd.controller.operations import WriteOperation
 from kraftd.controller.partitions.broker_changes import restarted
 from kraftd.controller.plans import SLICE_RECORDS, LeftOut, LogLine, Plan, Refused

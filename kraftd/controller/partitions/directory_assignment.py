@@ -3,10 +3,13 @@
 A replica in a directory that the broker's registration does not list as online leaves the ISR, with a change
 of its own after the one that names the directory. One line of the log tells of all of a request.
 
-Example: broker 3 is started twice, on two machines. The second start is refused, but knows the epoch of the
-first one from the log, and says where its own replicas are. They leave the ISR, and nobody would know why.
+A directory that this start of the broker never had is named by another process, whose whole request is
+refused. Broker 3 is started twice, on two machines. The second start is not registered, but reads the epoch
+of the first one in the log, and says where its own replicas are. Were it believed, they would leave the ISR,
+the first start would say where they really are, and leaders would move back and forth as long as both run.
 
 Follows: Kafka's handleAssignReplicasToDirs.
+Differs: Kafka believes the second process.
 """
 
 from collections.abc import Sequence
@@ -14,6 +17,7 @@ from typing import Final
 
 from kraftd.controller.context import Context
 from kraftd.controller.event_queue import EventClass
+from kraftd.controller.log_directories import directories_of_another
 from kraftd.controller.operations import Decided, WriteOperation
 from kraftd.controller.partitions.broker_changes import without_broker
 from kraftd.controller.partitions.election import ElectionKind
@@ -21,7 +25,7 @@ from kraftd.controller.partitions.in_sync import is_current
 from kraftd.controller.partitions.partition_change_builder import Target
 from kraftd.controller.partitions.partition_rules import PartitionRules
 from kraftd.controller.partitions.request_plan import Asked, Decide, Outcome, RequestPlan
-from kraftd.controller.plans import SLICE_RECORDS, LogLine
+from kraftd.controller.plans import SLICE_RECORDS, LogLine, Refused
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
 from kraftd.metadata.parts.brokers import BROKERS
@@ -40,9 +44,10 @@ _SLICE_PARTITIONS: Final = SLICE_RECORDS // 2
 """Each has two changes at most."""
 
 
-def assign_replicas_to_dirs(_context: Context, request: AssignReplicasToDirsRequest) -> Decided:
+def assign_replicas_to_dirs(context: Context, request: AssignReplicasToDirsRequest) -> Decided:
     """The changes that a request leads to."""
-    return AssignReplicasToDirsPlan(request)
+    of_another = _directories_of_another(context, request)
+    return _refused(context, request, of_another) if of_another else AssignReplicasToDirsPlan(request)
 
 
 def refuse(
@@ -50,6 +55,28 @@ def refuse(
 ) -> AssignReplicasToDirsResponse:
     """The response to a request of which nothing was done, or may not have been."""
     return AssignReplicasToDirsResponse(error_code=error)
+
+
+def _directories_of_another(context: Context, request: AssignReplicasToDirsRequest) -> Sequence[Uuid]:
+    """The directories in a request that its sender would not name if it were the registered one."""
+    broker = context.image[BROKERS].get(request.broker_id)
+    if broker is None or broker.broker_epoch != request.broker_epoch:
+        return ()  # as any other request of an earlier start
+    session = context.sessions.get(request.broker_id, request.broker_epoch)
+    return directories_of_another(broker, session, (directory.id for directory in request.directories))
+
+
+def _refused(context: Context, request: AssignReplicasToDirsRequest, of_another: Sequence[Uuid]) -> Refused:
+    """The error makes the sender repeat it, ever more seldom, in vain while the registered one runs."""
+    fields = {
+        "broker": request.broker_id,
+        "host": context.client.host,
+        "error": ErrorCode.STALE_BROKER_EPOCH.name,
+        "reason": "another process has its node.id: the registered one never had the directories "
+        f"{', '.join(map(uuid_text, of_another))}",
+    }
+    line = LogLine("assignment_refused", fields, is_warning=True, key=request.broker_id)
+    return Refused(refuse(request, ErrorCode.STALE_BROKER_EPOCH, ""), line)
 
 
 class AssignReplicasToDirsPlan(RequestPlan[Uuid, ErrorCode]):

@@ -10,6 +10,7 @@ _BETWEEN_SLICES = ("tests/unit/controller/test_between_slices.py",)
 _CUT_OFF = ("tests/unit/controller/test_cut_off_plans.py",)
 _REFUSED_STOPS = ("tests/unit/controller/test_refused_stops.py",)
 _LOST = ("tests/unit/controller/test_lost_directories.py",)
+_DIRECTORIES = ("tests/unit/controller/test_directory_assignment.py",)
 _PLACEMENT = ("tests/unit/controller/test_placement.py",)
 _QUEUE = ("tests/unit/controller/test_event_queue.py",)
 _FAILURES = ("tests/unit/runtime/test_request_failures.py",)
@@ -91,6 +92,43 @@ BROKERS = (
         where=_ELECTIONS,
     ),
     mutant(
+        "another-process-is-believed",
+        "two processes of one id",
+        "A second process with a broker's id tells of its own directories, and leaders move back and forth.",
+        "tests",
+        (
+            "kraftd.controller.partitions.directory_assignment:assign_replicas_to_dirs",
+            "of_another = _directories_of_another(context, request)",
+            "of_another = ()",
+        ),
+        where=_DIRECTORIES,
+    ),
+    mutant(
+        "what-has-failed-is-of-another-process",
+        "two processes of one id",
+        "A replica in a directory that failed as its broker chose it stays in sync: its broker is not believed.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.heard",
+            "if failed_directories and",
+            "if False and",
+        ),
+        where=_DIRECTORIES,
+    ),
+    mutant(
+        "failed-once-and-for-all-starts",
+        "two processes of one id",
+        "What had failed in an earlier start of a broker passes for its own in this one.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.registered",
+            "self._sessions[broker_id] = Session(broker_epoch, offset, NO_CONTACT_MS)",
+            "failed = s.failed_directories if (s := self._sessions.get(broker_id)) else frozenset(); "
+            "self._sessions[broker_id] = Session(broker_epoch, offset, NO_CONTACT_MS, failed_directories=failed)",
+        ),
+        where=_DIRECTORIES,
+    ),
+    mutant(
         "elected-in-a-directory-that-is-being-lost",
         "slices",
         "An election gives back what the slices of a lost directory have just taken, and neither ends.",
@@ -119,7 +157,7 @@ BROKERS = (
         "KIP-858",
         "An id that Kafka keeps for other things is taken for one of a log directory.",
         "tests",
-        ("kraftd.controller.brokers.directories:_is_reserved", "signed=True", "signed=False"),
+        ("kraftd.controller.log_directories:_is_reserved", "signed=True", "signed=False"),
         where=(
             "tests/unit/controller/test_registration.py::test_directories_must_be_named_once_and_be_real",
         ),

@@ -30,6 +30,7 @@ class Cluster:
     def __init__(self, *, brokers: Sequence[NodeId] = (1, 2, 3), level: int = 30, elr: bool = False) -> None:
         self.image = EMPTY
         self.settings = ControllerSettings()
+        self.sessions = BrokerSessions(9_000)
         self.apply(FeatureLevelRecord(METADATA_VERSION, level))
         if elr:
             self.apply(FeatureLevelRecord(ELIGIBLE_LEADER_REPLICAS, 1))
@@ -43,7 +44,7 @@ class Cluster:
             now,
             version,
             1_000,
-            BrokerSessions(9_000),
+            self.sessions,
             self.settings,
             NO_CLIENT,
             seed=1,

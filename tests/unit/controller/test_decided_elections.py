@@ -184,11 +184,12 @@ def test_an_election_by_hand_of_who_can_lead_nothing_else(world):
 
 
 def test_the_active_one_knows_of_a_directory_that_the_log_does_not_tell_of(world):
-    """AssignReplicasToDirs names a directory that is none of the broker's: its replica leaves the ISR, and no
-    record about the broker says why.
+    """AssignReplicasToDirs names a directory of which a heartbeat said before that it has failed, and that no
+    registration had: its replica leaves the ISR, and no record about the broker says why.
     """
     topic = world.topic(1, (5, 6))
     lost = bytes([3]) * 16
+    world.beat(5, offline_log_dirs=(lost,))
     of_topic = q.AssignReplicasToDirsRequestTopicData(topic, (q.AssignReplicasToDirsRequestPartitionData(0),))
     request = q.AssignReplicasToDirsRequest(
         5, world.broker(5).broker_epoch, (q.AssignReplicasToDirsRequestDirectoryData(lost, (of_topic,)),)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kraftd.controller.context import NO_CLIENT
 from kraftd.controller.partitions.directory_assignment import assign_replicas_to_dirs
 from kraftd.errors import ErrorCode
 from kraftd.metadata.parts.topics.partitions import LOST, UNASSIGNED
@@ -12,19 +13,25 @@ from kraftd.protocol.messages import (
     AssignReplicasToDirsRequestTopicData,
     AssignReplicasToDirsResponse,
 )
-from kraftd.records.messages import PartitionChangeRecord
+from kraftd.records.messages import PartitionChangeRecord, RegisterBrokerRecord
 from kraftd.types import uuid_text
 from tests.unit.controller.cluster import Cluster, decided, directory, epoch_of, led
 
 ME = 1
 EPOCH = epoch_of(ME)
 HERE, THERE, GONE = directory(1), directory(11), directory(99)
+ELSEWHERE = directory(98)
+"""Of another process that was started with the same id."""
 
 
 @pytest.fixture
 def cluster():
+    """Broker 1 had three directories, and said that one of them has failed."""
     cluster = Cluster(brokers=(2, 3))
     cluster.register(ME, (HERE, THERE))
+    cluster.sessions.registered(ME, EPOCH, 0)
+    cluster.sessions.heard(ME, EPOCH, 0, 0, failed_directories=(GONE,))
+    cluster.sessions.heard(ME, EPOCH, 1, 1)
     return cluster
 
 
@@ -87,8 +94,58 @@ def test_a_replica_in_a_directory_that_is_not_online_leaves_the_isr(cluster, whe
     assert outcomes(response) == [(where, topic, 0, 0)]
 
 
+@pytest.mark.parametrize("beside", [(), (HERE,)], ids=["alone", "beside one of ours"])
+def test_another_process_with_the_id_of_a_broker_is_not_believed(cluster, beside):
+    """It reads the epoch of the registered one in the log; leaders would move back and forth."""
+    topic = cluster.topic("a", led((1, 2, 3)), led((1, 2, 3)))
+    asked = request((ELSEWHERE, (topic, 0)), *((one, (topic, 1)) for one in beside))
+    plan = assign_replicas_to_dirs(cluster.context(), asked)
+    assert decided(plan, cluster.context()) == (
+        [],
+        AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
+    )
+    (line,) = plan.lines()
+    assert (line.name, line.is_warning, line.key) == ("assignment_refused", True, ME)
+    assert line.fields == {
+        "broker": ME,
+        "host": NO_CLIENT.host,
+        "error": "STALE_BROKER_EPOCH",
+        "reason": "another process has its node.id: the registered one never had the directories "
+        + uuid_text(ELSEWHERE),
+    }
+
+
+def test_what_had_failed_in_an_earlier_start_is_not_of_this_one(cluster):
+    topic = cluster.topic("a", led((1, 2, 3)))
+    again = EPOCH + 1
+    cluster.register(ME, (HERE, THERE), epoch=again)
+    cluster.sessions.registered(ME, again, 1)
+    _, response = ask(cluster, request((GONE, (topic, 0)), epoch=again))
+    assert response.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_who_says_of_a_million_directories_that_they_have_failed_costs_little(cluster):
+    """Anybody can send a heartbeat in a broker's name."""
+    for number in range(10):
+        many = tuple(bytes([9, number]) + each.to_bytes(14, "big") for each in range(100_000))
+        cluster.sessions.heard(ME, EPOCH, 1, 1, failed_directories=many)
+    session = cluster.sessions.get(ME, EPOCH)
+    assert len(session.failed_directories) <= 2_000
+    assert GONE in session.failed_directories
+
+
+def test_who_registered_without_directories_may_name_any():
+    """Of a release that has none, at a level that knew none."""
+    cluster = Cluster(brokers=(2, 3))
+    cluster.apply(RegisterBrokerRecord(broker_id=ME, broker_epoch=EPOCH, fenced=False, log_dirs=()))
+    topic = cluster.topic("a", led((1, 2, 3)))
+    records, response = ask(cluster, request((ELSEWHERE, (topic, 0))))
+    assert outcomes(response) == [(ELSEWHERE, topic, 0, 0)]
+    assert records == [PartitionChangeRecord(0, topic, directories=(ELSEWHERE, UNASSIGNED, UNASSIGNED))]
+
+
 def test_what_replicas_in_directories_that_are_not_online_cost_is_told_in_one_line(cluster):
-    """A second start of broker 1 tells of its own directories: nobody would know why leaders move."""
+    """A directory had failed by the time its broker told of it: nobody would know why leaders move."""
     topic = cluster.topic("a", led((1, 2, 3)), led((1,)), led((2, 1)), led((1, 2)))
     asked = request((GONE, (topic, 0), (topic, 1), (topic, 2)), (HERE, (topic, 3)))
     plan = assign_replicas_to_dirs(cluster.context(), asked)

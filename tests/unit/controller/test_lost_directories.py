@@ -231,6 +231,23 @@ def test_who_is_moved_into_it_meanwhile_is_out_of_sync(world):
     assert (world.partition(topic).directories[1], world.partition(topic).isr) == (LOST, (6,))
 
 
+def test_a_new_controller_waits_for_the_broker_to_say_what_has_failed(world):
+    """Until then it would take the broker for another process; the broker asks again by itself."""
+    world.beat(4, offline_log_dirs=(LOST,))
+    topic = world.topic(7, (6, 4), directories={4: KEPT})
+    where = AssignReplicasToDirsRequestDirectoryData(
+        LOST,
+        (AssignReplicasToDirsRequestTopicData(topic, (AssignReplicasToDirsRequestPartitionData(0),)),),
+    )
+    request = AssignReplicasToDirsRequest(4, world.broker(4).broker_epoch, (where,))
+    world.lead(3)
+    assert world.ask(request, version=0).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert world.partition(topic).directories[1] == KEPT
+    world.beat(4, offline_log_dirs=(LOST,))
+    assert world.ask(request, version=0).error_code == ErrorCode.NONE
+    assert (world.partition(topic).directories[1], world.partition(topic).isr) == (LOST, (6,))
+
+
 def test_a_new_replica_is_in_the_directory_that_is_left(world):
     """New or moved there: of one that is left it need not tell."""
     caller = loses_one(world)

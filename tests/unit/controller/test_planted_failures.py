@@ -181,7 +181,7 @@ def up_to_its_offset(sessions):
     """Without what each heartbeat changes."""
     return {
         broker_id: (epoch, registered, shutdown)
-        for broker_id, (epoch, registered, _, _, shutdown) in sessions.items()
+        for broker_id, (epoch, registered, _, _, shutdown, _) in sessions.items()
     }
 
 

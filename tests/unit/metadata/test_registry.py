@@ -20,7 +20,7 @@ from tests.fixtures import ROOT
 WHO_MAY_NAME_PARTS = {
     "kraftd/controller/activation.py": "a leader that begins sets features, configs and its own registration",
     "kraftd/controller/acls": "makes, removes and lists access control entries",
-    "kraftd/controller/brokers/directories.py": "no two brokers have one directory",
+    "kraftd/controller/log_directories.py": "no two brokers have one directory",
     "kraftd/controller/brokers/heartbeats.py": "decides what becomes of brokers",
     "kraftd/controller/brokers/staged_plan.py": "a broker tells of lost directories until none is listed",
     "kraftd/controller/brokers/registration.py": "registers brokers that can run at the finalized features",

@@ -1,4 +1,4 @@
-"""The log directories of brokers: which ids they may have, and what it means that some fail or are cordoned.
+"""The log directories of brokers: which ids they may have, whose they are, and which fail or are cordoned.
 
 A directory is known by the id in its `meta.properties`, which goes with the disk. So two brokers with one
 directory are two machines that started from a copy, or one that was started twice.
@@ -7,9 +7,10 @@ Follows: Kafka's ClusterControlManager (directories of a registration), Replicat
 (handleDirectoriesOffline), KIP-858 and KIP-1066.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from kraftd.controller.sessions import Session
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.records.messages import RegisterBrokerRecord
@@ -43,6 +44,20 @@ def _is_reserved(directory: Uuid) -> bool:
     """
     high, low = (int.from_bytes(half, "big", signed=True) for half in (directory[:8], directory[8:]))
     return high == 0 and low < _RESERVED_MAX
+
+
+def directories_of_another(
+    broker: RegisterBrokerRecord, session: Session | None, named: Iterable[Uuid]
+) -> tuple[Uuid, ...]:
+    """Those of the directories that a broker names which its start never had: another process names them.
+
+    What has failed since it registered is its own, though its registration does not list it any more. A
+    controller that has just become the active one is told of it by the broker's next heartbeat.
+    """
+    if not broker.log_dirs:
+        return ()  # it registered without
+    own = set(broker.log_dirs).union(session.failed_directories if session is not None else ())
+    return tuple(sorted(one for one in set(named) - own if not _is_reserved(one)))
 
 
 def newly_offline(broker: RegisterBrokerRecord, offline: Collection[Uuid]) -> tuple[Uuid, ...]:
