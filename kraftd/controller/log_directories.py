@@ -7,7 +7,7 @@ Follows: Kafka's ClusterControlManager (directories of a registration), Replicat
 (handleDirectoriesOffline), KIP-858 and KIP-1066.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from kraftd.controller.sessions import Session
@@ -48,16 +48,19 @@ def _is_reserved(directory: Uuid) -> bool:
 
 def directories_of_another(
     broker: RegisterBrokerRecord, session: Session | None, named: Iterable[Uuid]
-) -> tuple[Uuid, ...]:
+) -> Iterator[Uuid]:
     """Those of the directories that a broker names which its start never had: another process names them.
 
     What has failed since it registered is its own, though its registration does not list it any more. A
     controller that has just become the active one is told of it by the broker's next heartbeat.
+
+    Not told apart: a process that was started from a copy of the broker's disks, ids and all; and any, if the
+    registration lists none: it was made at a level of metadata.version that knew none, and is made once more
+    when that is raised.
     """
-    if not broker.log_dirs:
-        return ()  # it registered without
-    own = set(broker.log_dirs).union(session.failed_directories if session is not None else ())
-    return tuple(sorted(one for one in set(named) - own if not _is_reserved(one)))
+    if broker.log_dirs:
+        own = set(broker.log_dirs).union(session.failed_directories if session is not None else ())
+        yield from (one for one in named if one not in own and not _is_reserved(one))
 
 
 def newly_offline(broker: RegisterBrokerRecord, offline: Collection[Uuid]) -> tuple[Uuid, ...]:

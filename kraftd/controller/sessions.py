@@ -140,9 +140,11 @@ class BrokerSessions:
             return
         session.contact_ms = now_ms
         session.metadata_offset = max(session.metadata_offset, metadata_offset)
-        if failed_directories and len(session.failed_directories) < _FAILED_MAX:
-            known = session.failed_directories
-            session.failed_directories = known.union(failed_directories[:_FAILED_MAX])
+        if failed_directories:
+            failed = frozenset(failed_directories[:_FAILED_MAX])
+            known = session.failed_directories | failed
+            # Somebody else may have named a thousand in its name: what it says itself, it says again.
+            session.failed_directories = known if len(known) <= _FAILED_MAX else failed
 
     def registered(self, broker_id: NodeId, broker_epoch: int, offset: Offset) -> None:
         """Note a registration whose record has this offset: a new incarnation, or more of the same one.

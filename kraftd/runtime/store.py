@@ -29,8 +29,8 @@ from kraftd.types import NEVER_MS, Election, Epoch, Now, Offset, OffsetAndEpoch,
 
 RECOVERY_POINT_INTERVAL_MS = 1_000
 """How long the recovery point of a flush may stay in the page cache only (D-05)."""
-_SYNC_WITH_FLUSH_MS = 450
-"""A flush syncs the recovery point along with the log if that was not synced for so long. An idle leader
+_IDLE_MS = 450
+"""A flush that comes so long after the one before syncs the recovery point along with the log. An idle leader
 writes a NoOp every 500 ms: so nobody needs a flush, and two wake-ups, for the recovery point alone.
 """
 
@@ -70,6 +70,7 @@ class DirectoryStore(Store, TimedTurnTask):
         self._begun_flush: tuple[Job, Done] | None = None
         self._flush_wanted = False
         self._recovery_point_synced_at_ms = 0
+        self._flushed_at_ms = 0
         self._recovery_point_is_dirty = False
 
     # Barriers.
@@ -193,7 +194,10 @@ class DirectoryStore(Store, TimedTurnTask):
         return now.mono_ms - self._flushing_since_ms if self._flushing_since_ms >= 0 else 0
 
     def _begin_flush(self, now_ms: int, *, report: bool) -> None:
-        sync_recovery_point = now_ms - self._recovery_point_synced_at_ms >= _SYNC_WITH_FLUSH_MS
+        since_synced_ms = now_ms - self._recovery_point_synced_at_ms
+        since_flush_ms = now_ms - self._flushed_at_ms
+        sync_recovery_point = since_synced_ms >= RECOVERY_POINT_INTERVAL_MS or since_flush_ms >= _IDLE_MS
+        self._flushed_at_ms = now_ms
         self._directory.raise_high_watermark(self._raft_node.high_watermark)
         if sync_recovery_point:
             self._recovery_point_synced_at_ms = now_ms

@@ -5,7 +5,7 @@ all of them (`node_directory`).
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -319,7 +319,7 @@ def sort_snapshots(
             others.append(snapshot_id)
             told.append(f"{text}; {instead_text(report.snapshots)}")
     for snapshot_id, path in _snapshots_aside(disk, log_path):
-        if snapshot_id.offset < log.start_offset:
+        if snapshot_id.offset < log.start_offset and not disk.fs.is_directory(path):
             disk.remove(path)
     infos = tuple(info for info in survey.infos if info.id in report.snapshots)
     return SnapshotFiles(disk, log_path, infos, others), told
@@ -327,23 +327,18 @@ def sort_snapshots(
 
 def segments_aside(disk: Disk, log_path: Path) -> tuple[Path, ...]:
     """The segments that were set aside."""
-    return tuple(_files_aside(disk, log_path, names.LOG))
+    found = (log_path / name for name in disk.names(log_path) if name.endswith(names.LOG + names.ASIDE))
+    return tuple(path for path in found if not disk.fs.is_directory(path))
 
 
 def _snapshots_aside(disk: Disk, log_path: Path) -> list[tuple[OffsetAndEpoch, Path]]:
     found = []
-    for path in _files_aside(disk, log_path, names.CHECKPOINT):
-        with contextlib.suppress(MalformedError):  # somebody else's name
-            snapshot_id = names.parse_snapshot_name(path.name.removesuffix(names.ASIDE))
-            found += [(snapshot_id, path)] if snapshot_id is not None else []
-    return found
-
-
-def _files_aside(disk: Disk, log_path: Path, kind: str) -> Iterator[Path]:
-    """The files of one kind that were set aside. A directory of such a name is none of ours."""
     for name in disk.names(log_path):
-        if name.endswith(kind + names.ASIDE) and not disk.fs.is_directory(log_path / name):
-            yield log_path / name
+        if name.endswith(names.CHECKPOINT + names.ASIDE):
+            with contextlib.suppress(MalformedError):  # somebody else's name
+                snapshot_id = names.parse_snapshot_name(name.removesuffix(names.ASIDE))
+                found += [(snapshot_id, log_path / name)] if snapshot_id is not None else []
+    return found
 
 
 def _segment_bases(disk: Disk, log_path: Path) -> list[Offset]:

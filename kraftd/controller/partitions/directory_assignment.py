@@ -13,6 +13,7 @@ Differs: Kafka believes the second process.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from kraftd.controller.context import Context
@@ -26,6 +27,7 @@ from kraftd.controller.partitions.partition_change_builder import Target
 from kraftd.controller.partitions.partition_rules import PartitionRules
 from kraftd.controller.partitions.request_plan import Asked, Decide, Outcome, RequestPlan
 from kraftd.controller.plans import SLICE_RECORDS, LogLine, Refused
+from kraftd.controller.sessions import Session
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import DIRECTORIES_SINCE
 from kraftd.metadata.parts.brokers import BROKERS
@@ -40,14 +42,22 @@ from kraftd.protocol.messages import (
 from kraftd.records.messages import PartitionChangeRecord
 from kraftd.types import NO_NODE, Uuid, uuid_text
 
+_TOLD: Final = 3
+"""How many directories of another process are named in the log."""
+
 _SLICE_PARTITIONS: Final = SLICE_RECORDS // 2
 """Each has two changes at most."""
 
 
 def assign_replicas_to_dirs(context: Context, request: AssignReplicasToDirsRequest) -> Decided:
     """The changes that a request leads to."""
-    of_another = _directories_of_another(context, request)
-    return _refused(context, request, of_another) if of_another else AssignReplicasToDirsPlan(request)
+    broker = context.image[BROKERS].get(request.broker_id)
+    if broker is None or broker.broker_epoch != request.broker_epoch:
+        return AssignReplicasToDirsPlan(request)  # refused like any other request of an earlier start
+    session = context.sessions.get(request.broker_id, request.broker_epoch)
+    of_another = directories_of_another(broker, session, (each.id for each in request.directories))
+    told = list(islice(of_another, _TOLD + 1))
+    return _refused(context, request, told, session) if told else AssignReplicasToDirsPlan(request)
 
 
 def refuse(
@@ -57,26 +67,32 @@ def refuse(
     return AssignReplicasToDirsResponse(error_code=error)
 
 
-def _directories_of_another(context: Context, request: AssignReplicasToDirsRequest) -> Sequence[Uuid]:
-    """The directories in a request that its sender would not name if it were the registered one."""
-    broker = context.image[BROKERS].get(request.broker_id)
-    if broker is None or broker.broker_epoch != request.broker_epoch:
-        return ()  # as any other request of an earlier start
-    session = context.sessions.get(request.broker_id, request.broker_epoch)
-    return directories_of_another(broker, session, (directory.id for directory in request.directories))
-
-
-def _refused(context: Context, request: AssignReplicasToDirsRequest, of_another: Sequence[Uuid]) -> Refused:
-    """The error makes the sender repeat it, ever more seldom, in vain while the registered one runs."""
+def _refused(
+    context: Context,
+    request: AssignReplicasToDirsRequest,
+    of_another: Sequence[Uuid],
+    session: Session | None,
+) -> Decided:
+    """The error makes the sender repeat it, ever more seldom, in vain while another start is registered."""
+    response = refuse(request, ErrorCode.STALE_BROKER_EPOCH, "")
+    if session is None or session.metadata_offset < 0:
+        # Node 2 has just become the active controller. Broker 3 repeats what it told node 1, of a directory
+        # that has failed by now; node 2 hears of that in its next heartbeat. Nobody is to be blamed before.
+        return (), response
+    names = ", ".join(map(uuid_text, of_another[:_TOLD])) + (" and others" if len(of_another) > _TOLD else "")
+    reason = f"another process has its node.id: the registered one never had the directories {names}"
+    if not context.sessions.is_alive(request.broker_id, request.broker_epoch, context.now.mono_ms):
+        reason = (
+            f"the registered start never had the directories {names}: if the broker was just restarted with "
+            "others, this passes once it is registered"
+        )
     fields = {
         "broker": request.broker_id,
         "host": context.client.host,
         "error": ErrorCode.STALE_BROKER_EPOCH.name,
-        "reason": "another process has its node.id: the registered one never had the directories "
-        f"{', '.join(map(uuid_text, of_another))}",
+        "reason": reason,
     }
-    line = LogLine("assignment_refused", fields, is_warning=True, key=request.broker_id)
-    return Refused(refuse(request, ErrorCode.STALE_BROKER_EPOCH, ""), line)
+    return Refused(response, LogLine("assignment_refused", fields, is_warning=True, key=request.broker_id))
 
 
 class AssignReplicasToDirsPlan(RequestPlan[Uuid, ErrorCode]):

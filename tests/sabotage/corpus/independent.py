@@ -1078,6 +1078,32 @@ INDEPENDENT: tuple[Mutant, ...] = (
         ),
         where=("tests/unit/runtime/test_driver.py",),
     ),
+    # Leader 1 parks a fetch, and applies a batch three seconds later: to the raft node it is still three
+    # seconds ago, in all that it times, until the next turn.
+    mutant(
+        "parked-fetch-stops-the-clock",
+        "driver",
+        "The clocks that were read for a fetch that was parked are those of all that comes until the next turn.",
+        "tests",
+        (
+            "kraftd.runtime.driver:Driver.deliver",
+            "        self._now = None\n        self._wait_until",
+            "        self._wait_until",
+        ),
+        where=("tests/unit/runtime/test_driver.py",),
+    ),
+    mutant(
+        "each-flush-syncs-twice",
+        "D-05",
+        "Each flush of a busy leader syncs the sidecar as well, and each client waits for it.",
+        "tests",
+        (
+            "kraftd.runtime.store:DirectoryStore._begin_flush",
+            "since_flush_ms >= _IDLE_MS",
+            "since_flush_ms >= 0",
+        ),
+        where=("tests/unit/runtime/test_store.py",),
+    ),
     # Leader 1 parks a fetch that does not know the newest high watermark. It is told at the next heartbeat,
     # not in a millisecond.
     mutant(

@@ -4,6 +4,7 @@ import pytest
 
 from kraftd.controller.context import NO_CLIENT
 from kraftd.controller.partitions.directory_assignment import assign_replicas_to_dirs
+from kraftd.controller.plans import Plan
 from kraftd.errors import ErrorCode
 from kraftd.metadata.parts.topics.partitions import LOST, UNASSIGNED
 from kraftd.protocol.messages import (
@@ -33,6 +34,17 @@ def cluster():
     cluster.sessions.heard(ME, EPOCH, 0, 0, failed_directories=(GONE,))
     cluster.sessions.heard(ME, EPOCH, 1, 1)
     return cluster
+
+
+def refused(cluster, asked):
+    """The line about a request that was refused, if there is one."""
+    plan = assign_replicas_to_dirs(cluster.context(), asked)
+    none, response = decided(plan, cluster.context())
+    assert (list(none), response) == (
+        [],
+        AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
+    )
+    return list(plan.lines()) if isinstance(plan, Plan) else []
 
 
 def request(*directories, epoch=EPOCH):
@@ -94,17 +106,11 @@ def test_a_replica_in_a_directory_that_is_not_online_leaves_the_isr(cluster, whe
     assert outcomes(response) == [(where, topic, 0, 0)]
 
 
-@pytest.mark.parametrize("beside", [(), (HERE,)], ids=["alone", "beside one of ours"])
-def test_another_process_with_the_id_of_a_broker_is_not_believed(cluster, beside):
+@pytest.mark.parametrize("named", [(ELSEWHERE,), (ELSEWHERE, HERE), (HERE, GONE, ELSEWHERE)])
+def test_another_process_with_the_id_of_a_broker_is_not_believed(cluster, named):
     """It reads the epoch of the registered one in the log; leaders would move back and forth."""
-    topic = cluster.topic("a", led((1, 2, 3)), led((1, 2, 3)))
-    asked = request((ELSEWHERE, (topic, 0)), *((one, (topic, 1)) for one in beside))
-    plan = assign_replicas_to_dirs(cluster.context(), asked)
-    assert decided(plan, cluster.context()) == (
-        [],
-        AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
-    )
-    (line,) = plan.lines()
+    topic = cluster.topic("a", *[led((1, 2, 3))] * 3)
+    (line,) = refused(cluster, request(*((one, (topic, number)) for number, one in enumerate(named))))
     assert (line.name, line.is_warning, line.key) == ("assignment_refused", True, ME)
     assert line.fields == {
         "broker": ME,
@@ -115,23 +121,77 @@ def test_another_process_with_the_id_of_a_broker_is_not_believed(cluster, beside
     }
 
 
-def test_what_had_failed_in_an_earlier_start_is_not_of_this_one(cluster):
+def test_no_more_than_three_of_its_directories_are_told(cluster):
+    (line,) = refused(cluster, request(*((directory(100 + number),) for number in range(50))))
+    named = ", ".join(uuid_text(directory(100 + number)) for number in range(3))
+    assert line.fields["reason"].endswith(f"the directories {named} and others")
+
+
+def test_who_was_restarted_with_another_disk_is_not_blamed(cluster):
+    """It reads its former epoch in the log before it is registered anew."""
+    cluster.sessions.over(ME, EPOCH)
+    (line,) = refused(cluster, request((ELSEWHERE,)))
+    assert "if the broker was just restarted with others, this passes" in line.fields["reason"]
+
+
+def test_who_was_not_heard_since_this_node_leads_is_not_blamed(cluster):
+    """Its next heartbeat says what has failed."""
+    cluster.sessions.begin(cluster.image, 0, 1_000)
+    assert refused(cluster, request((GONE,))) == []
+    cluster.sessions.heard(ME, EPOCH, 1, 1, failed_directories=(GONE,))
     topic = cluster.topic("a", led((1, 2, 3)))
+    assert outcomes(ask(cluster, request((GONE, (topic, 0))))[1]) == [(GONE, topic, 0, 0)]
+
+
+def test_a_late_request_of_an_earlier_start_is_no_other_process(cluster):
+    assert refused(cluster, request((ELSEWHERE,), epoch=EPOCH - 1)) == []
+
+
+@pytest.mark.parametrize(
+    "told", [[(GONE, ELSEWHERE)], [(GONE,), (GONE, ELSEWHERE)]], ids=["at once", "in turn"]
+)
+def test_more_than_one_may_have_failed(cluster, told):
+    for failed in told:
+        cluster.sessions.heard(ME, EPOCH, 1, 1, failed_directories=failed)
+    topic = cluster.topic("a", led((1, 2, 3)), led((1, 2, 3)))
+    _, response = ask(cluster, request((GONE, (topic, 0)), (ELSEWHERE, (topic, 1))))
+    assert [code for *_, code in outcomes(response)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda sessions: sessions.registered(ME, EPOCH, 7),
+        lambda sessions: sessions.shutting_down(ME, EPOCH, 7),
+        lambda sessions: (sessions.shutting_down(ME, EPOCH, 7), sessions.withdrawn(7)),
+        lambda sessions: sessions.unfenced(ME, EPOCH),
+        lambda sessions: sessions.over(ME, EPOCH),
+    ],
+    ids=["registers more", "stops", "stop refused", "unfenced", "over"],
+)
+def test_what_has_failed_is_known_as_long_as_this_start_is_registered(cluster, happens):
+    happens(cluster.sessions)
+    topic = cluster.topic("a", led((1, 2, 3)))
+    assert outcomes(ask(cluster, request((GONE, (topic, 0))))[1]) == [(GONE, topic, 0, 0)]
+
+
+def test_what_had_failed_in_an_earlier_start_is_not_of_this_one(cluster):
     again = EPOCH + 1
     cluster.register(ME, (HERE, THERE), epoch=again)
     cluster.sessions.registered(ME, again, 1)
-    _, response = ask(cluster, request((GONE, (topic, 0)), epoch=again))
-    assert response.error_code == ErrorCode.STALE_BROKER_EPOCH
+    refused(cluster, request((GONE,), epoch=again))
 
 
-def test_who_says_of_a_million_directories_that_they_have_failed_costs_little(cluster):
-    """Anybody can send a heartbeat in a broker's name."""
+def test_who_says_in_a_brokers_name_that_a_thousand_have_failed_costs_little_and_hides_none(cluster):
+    """Anybody can send a heartbeat in its name; its own next one says again what has failed."""
+    cluster.sessions.begin(cluster.image, 0, 1_000)
     for number in range(10):
         many = tuple(bytes([9, number]) + each.to_bytes(14, "big") for each in range(100_000))
         cluster.sessions.heard(ME, EPOCH, 1, 1, failed_directories=many)
-    session = cluster.sessions.get(ME, EPOCH)
-    assert len(session.failed_directories) <= 2_000
-    assert GONE in session.failed_directories
+        assert len(cluster.sessions.get(ME, EPOCH).failed_directories) <= 1_000
+    cluster.sessions.heard(ME, EPOCH, 1, 1, failed_directories=(GONE,))
+    topic = cluster.topic("a", led((1, 2, 3)))
+    assert outcomes(ask(cluster, request((GONE, (topic, 0))))[1]) == [(GONE, topic, 0, 0)]
 
 
 def test_who_registered_without_directories_may_name_any():

@@ -357,6 +357,28 @@ async def test_a_deadline_that_an_event_without_a_turn_has_moved_is_kept(event: 
     await idle.turn_after(125)
 
 
+@pytest.mark.covers("D-16")
+async def test_a_fetch_that_is_parked_asks_no_task_for_its_deadline() -> None:
+    """An idle leader is woken by little else."""
+    idle = Idle()
+    asked = 0
+
+    def due_ms() -> int:
+        nonlocal asked
+        asked += 1
+        return NEVER_MS
+
+    driver, _ = drive(idle.raft_node, due_ms, clock=lambda: Now(idle.now_ms, 0))
+    await turns()
+    before = asked
+    driver.deliver(FETCH)
+    await turns()
+    assert asked == before
+    driver.deliver(APPLIED)
+    await turns()
+    assert asked > before, "any other event may have moved it"
+
+
 @pytest.mark.covers("D-01")
 async def test_a_task_keeps_its_deadline_whatever_fetches_are_parked_meanwhile() -> None:
     """The leader parks one fetch after the other, each with its deadline; a flush has to begin before."""
@@ -387,7 +409,8 @@ async def test_an_event_that_comes_when_something_is_due_gets_its_turn(whose: st
 
 
 @pytest.mark.covers("D-01")
-async def test_each_event_is_handled_at_its_own_time() -> None:
+@pytest.mark.parametrize("first", [APPLIED, FETCH], ids=name_of)
+async def test_each_event_is_handled_at_its_own_time(first: Any) -> None:
     """Two events without a turn come an hour apart: the second one is not handled in the first one's past."""
     idle = Idle()
     times: list[int] = []
@@ -399,7 +422,7 @@ async def test_each_event_is_handled_at_its_own_time() -> None:
 
     idle.raft_node.handle = handle_and_note  # type: ignore[method-assign]  # it notes and does the same
     driver = await idle.drive()
-    driver.deliver(Applied(1))
+    driver.deliver(first)
     idle.now_ms = 3_700
     driver.deliver(Applied(2))
     assert times == [100, 3_700]

@@ -130,6 +130,19 @@ async def test_who_writes_every_half_second_needs_no_flush_for_the_recovery_poin
         assert world.at_ms + 500 < world.store.wake_at_ms() <= world.at_ms + RECOVERY_POINT_INTERVAL_MS
 
 
+@pytest.mark.covers("D-05")
+async def test_who_writes_all_the_time_syncs_the_recovery_point_once_a_second(world: World) -> None:
+    """One more sync in many a flush would be one more that a client waits for."""
+    due_ms = []
+    for number in range(25):
+        world.at_ms = 10_000 + 100 * number
+        world.append(number)
+        world.store.start_flush(Flush(0, number + 1))
+        await world.until(number + 1)
+        due_ms.append(world.store.wake_at_ms())
+    assert due_ms == [11_000] * 10 + [12_000] * 10 + [13_000] * 5
+
+
 @pytest.mark.covers("D-05", "LOG-11")
 async def test_where_an_epoch_begins_is_on_disk_before_its_flush_counts_and_after_the_sockets(
     world: World,
