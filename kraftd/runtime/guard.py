@@ -19,9 +19,9 @@ from kraftd.types import NEVER_MS, Now
 
 CHECK_INTERVAL_MS = 900
 """Time between two checks at most: a loss is noticed within a second."""
-_CHECK_NOT_BEFORE_MS = 700
-"""Time between two checks at least. From then on a check begins in whatever turn there is: a leader answers a
-fetch every 150 ms, so that nobody is woken for the check alone.
+_EARLY_MS = 200
+"""So much earlier a check begins in a turn that comes anyway: a leader answers a fetch every 150 ms, and
+nobody is woken for the check alone.
 """
 RESIGN_MS = 200
 """How long a leader without a directory waits for its EndQuorumEpoch to leave."""
@@ -39,7 +39,6 @@ class Guard(TimedTurnTask):
         self._raft_node = raft_node
         self._worker = worker
         self._check_at_ms = 0
-        self._check_not_before_ms = 0
         self._is_checking = False
         self._loss: Loss | None = None
         self._end_at_ms = NEVER_MS
@@ -52,9 +51,8 @@ class Guard(TimedTurnTask):
         """
         if self._loss is not None and now.mono_ms >= self._end_at_ms:
             raise StorageFailure(self._loss.text)
-        if now.mono_ms < self._check_not_before_ms:
+        if now.mono_ms < self._check_at_ms - _EARLY_MS:
             return
-        self._check_not_before_ms = now.mono_ms + _CHECK_NOT_BEFORE_MS
         self._check_at_ms = now.mono_ms + CHECK_INTERVAL_MS
         if not self._is_checking and self._loss is None:
             self._is_checking = True

@@ -70,7 +70,7 @@ class DirectoryStore(Store, TimedTurnTask):
         self._begun_flush: tuple[Job, Done] | None = None
         self._flush_wanted = False
         self._recovery_point_synced_at_ms = 0
-        self._flushed_at_ms = 0
+        self._flush_began_ms = 0
         self._recovery_point_is_dirty = False
 
     # Barriers.
@@ -195,9 +195,9 @@ class DirectoryStore(Store, TimedTurnTask):
 
     def _begin_flush(self, now_ms: int, *, report: bool) -> None:
         since_synced_ms = now_ms - self._recovery_point_synced_at_ms
-        since_flush_ms = now_ms - self._flushed_at_ms
+        since_flush_ms = now_ms - self._flush_began_ms
         sync_recovery_point = since_synced_ms >= RECOVERY_POINT_INTERVAL_MS or since_flush_ms >= _IDLE_MS
-        self._flushed_at_ms = now_ms
+        self._flush_began_ms = now_ms
         self._directory.raise_high_watermark(self._raft_node.high_watermark)
         if sync_recovery_point:
             self._recovery_point_synced_at_ms = now_ms

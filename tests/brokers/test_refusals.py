@@ -106,7 +106,7 @@ def test_a_second_broker_of_one_id(
         refusal(leader, broker, since, error="DUPLICATE_BROKER_REGISTRATION")
     assert cluster[12].is_running
     assert partitions(cluster.quorum) == before, (
-        "none has moved or changed meanwhile, not even forth and back"
+        "none has moved or changed meanwhile, not even back and forth"
     )
     produce(cluster, "alone", ["one"])
 
