@@ -30,6 +30,7 @@ PATIENCE = 400
 NOTHING_OLD = Retention(0, 0)
 RACES = 40
 """How often much is written while a cleaner races with a download."""
+SLOW_FLUSH_US = 4 * S
 NAMING = ("rename", "sync_directory", "unlink")
 """The calls that give a file its name, or take it."""
 
@@ -306,6 +307,39 @@ class CrashInCut(Fault):
         return True
 
 
+class PowerCutBehindASnapshot(Fault):
+    """A machine flushes slowly, and loses its power when a snapshot is durable of which its log is not.
+
+    Node 3 has in memory what the others have committed, writes the snapshot that is due, and ends before its
+    flush does. Its log lacks nothing that it acknowledged: its next start has no need of the snapshot.
+    """
+
+    name = "power cut behind a snapshot"
+    mean_s = 6
+    on_part = 0.25
+
+    def apply(self, world: "World") -> bool:
+        node = any_of(world, lambda node: node.is_up and node.directory is not None and not node.is_leader)
+        leader = any_of(world, lambda node: node.is_leader)
+        if node is None or leader is None or not may_go_down(world, node):
+            return False
+        node.slow_flush = SLOW_FLUSH_US / max(1, world.shape.fsync_us)
+        world.loader.burst(leader.id)
+        self._wait(world, node, PATIENCE)
+        return True
+
+    def _wait(self, world: "World", node: "SimNode", left: int) -> None:
+        if node.directory is None or not left:
+            node.slow_flush = 1.0
+            return
+        newest, log = node.directory.snapshots.newest, node.directory.log
+        if newest is None or newest.id.offset <= log.flushed_offset:
+            later(world, LOOK_US, lambda: self._wait(world, node, left - 1))
+        elif may_go_down(world, node):
+            world.statistics[f"met: {self.name}"] += 1
+            node.cut_power(down_us=down_us(world))
+
+
 def _may_be_cut(node: "SimNode") -> bool:
     return node.parts is not None and node.directory is not None and len(node.directory.snapshots.infos) > 1
 
@@ -368,4 +402,5 @@ SNAPSHOT_FAULTS: tuple[type[Fault], ...] = (
     CleanerRaces,
     CrashInFreeze,
     CrashInCut,
+    PowerCutBehindASnapshot,
 )

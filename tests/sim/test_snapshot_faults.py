@@ -17,6 +17,7 @@ from tests.sim.fault_snapshots import (
     CrashInFreeze,
     CrashInInstall,
     DuringDownload,
+    PowerCutBehindASnapshot,
     SlowSnapshotLink,
     SnapshotDamage,
 )
@@ -190,6 +191,22 @@ def test_a_crash_while_a_snapshot_comes_to_count_or_a_log_is_cut_costs_nothing(
     world.at(10 * S, lambda: repeat(world, kind(), 500 * MS))
     world.run()
     assert world.statistics[f"crashed: {kind.name}"] == 1
+
+
+@pytest.mark.covers("D-23")
+@pytest.mark.parametrize("seed", [1, 9, 10])
+def test_a_snapshot_that_a_power_cut_left_beyond_its_log_is_set_aside(seed: int) -> None:
+    world = world_of(seed)
+    for number in range(5, 60, 10):
+        world.at(number * S, lambda: PowerCutBehindASnapshot().apply(world))
+    world.run()
+    assert world.statistics[f"met: {PowerCutBehindASnapshot.name}"] >= 1
+    assert [
+        name
+        for node in world.nodes.values()
+        for name in node.fs.names(LOG_PATH)
+        if name.endswith(names.CHECKPOINT + names.ASIDE)
+    ]
 
 
 @pytest.mark.covers("D-20")
