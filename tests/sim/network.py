@@ -405,16 +405,16 @@ class Network:
                 loop.arrive(on_error, ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"))
 
         def established(end: End) -> None:
-            if end.is_dead or loop.is_closed:
-                return
-            end.protocol = protocol
-            loop.arrive(made, end)
+            if not end.is_dead and not loop.is_closed:
+                loop.arrive(made, end)
 
         def made(end: End) -> None:
             if not wanted():
                 self.send(end, EOF, None)
                 self.forget(end)
                 return
+            # Not before: an RST that came while the process was busy is taken first, and is kept until now.
+            end.protocol = protocol
             protocol.connection_made(end)
             on_end(end)
             if end.unread:

@@ -284,3 +284,19 @@ def test_a_syn_is_repeated_until_the_way_is_free() -> None:
     it.network.heal()
     it.run()
     assert tried == ["connected"]
+
+
+def test_a_connection_that_is_torn_before_its_process_knows_of_it_is_made_and_then_lost() -> None:
+    """The process is busy while its connection is made and torn: whoever opened it is told of both, in order."""
+    it = Wire()
+
+    async def connect() -> None:
+        await it.loops[ONE].create_connection(lambda: it.one, host_of(TWO), PORT)
+
+    it.loops[ONE].create_task(connect())
+    while not it.two.told:
+        it.scheduler.step()
+    it.loops[ONE].block_us(100_000)
+    assert it.network.reset(ONE, TWO) == 1
+    it.run()
+    assert it.one.told == ["made", "lost by ConnectionResetError"]
