@@ -156,6 +156,19 @@ def test_whoever_is_far_away_comes_back_once_brought_near(
     assert story.world.network.link(broker.id, story.leader.id).base_us == story.world.shape.latency_us[0]
 
 
+def test_disks_that_are_too_slow_even_nearby_become_faster(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.sim.far_brokers._newest_bytes", lambda _: 32_771)
+    broker = away(story, 2 * S)
+    shape, since = story.world.shape, story.world.auditor.committed[0]
+    a_log_that_is_cut(story)
+    shape.fsync_us, shape.snapshot_interval_ms, shape.retention_bytes = 15_000, 1_000, 10_000
+    story.until(lambda: story.world.ledger.end_offset > since, 20 * S)
+    assert bring_near(story.world, [broker.id], since, 10 * S) == [broker.id]
+    assert shape.fsync_us == 200
+
+
 def test_whoever_is_near_and_does_not_come_back_is_seen(story: Story) -> None:
     broker = story.brokers[0]
     a_log_that_is_cut(story)
