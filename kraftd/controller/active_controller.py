@@ -36,12 +36,14 @@ from kraftd.controller.decisions import (
     RunningPlan,
     Started,
     Write,
+    unconfirmed_refusal,
     write_refusal,
 )
+from kraftd.controller.event_queue import EventClass
 from kraftd.controller.failures import failure_line, policy_failure_line
 from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuota, MutationQuotas, quotas_in
 from kraftd.controller.operations import WriteOperation
-from kraftd.controller.plan_runner import PlanRunner
+from kraftd.controller.plan_runner import PlanRunner, apply_slice
 from kraftd.controller.plans import LogLine, Plan, Task
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.controller.timers import FINISH, LOOK, NO_OP_TASK, RETRY, Timers
@@ -171,7 +173,7 @@ class ActiveController:
             elif decided[0]:
                 decision = self._made(request.NAME, *decided, request, context)
             else:
-                return self._after_newest(request, decided[1])
+                return self._without_records(request, decided[1])
         except Exception as error:  # noqa: BLE001 - nothing was appended
             return self._failed(request.NAME, request, error)
         return self._added(decision) if isinstance(decision, tuple) else decision
@@ -305,7 +307,8 @@ class ActiveController:
         """The write of an atomic decision, unless its records are too many for a batch."""
         level = self.uncommitted.metadata_version
         values = tuple([encode_allowed(record, level) for record in records])
-        if len(values) > 1 and _is_too_large(values):
+        size_bytes = sum(map(len, values))
+        if len(values) > 1 and (len(values) > OPERATION_RECORDS_MAX or size_bytes > OPERATION_BYTES_MAX):
             return ImmediateResponse(self._refusal(request, ErrorCode.POLICY_VIOLATION))
         write = Write(
             kind,
@@ -319,16 +322,37 @@ class ActiveController:
         self.uncommitted.apply(records)
         return write, None
 
-    def _after_newest(self, request: Any, response: Any) -> ImmediateResponse | AfterWrite:
-        """A response without records: it waits until what it tells of is committed.
+    def _without_records(self, request: Any, response: Any) -> DecisionWithoutWrite:
+        """What becomes of a request that changes nothing, or is refused.
+
+        Node 3 leads epoch 2, is cut off, and does not know yet that node 2 leads epoch 4, where a topic was
+        made. A broker that has not heard of that either asks node 3 to delete the topic. That there is none
+        would be taken for done: what people and tools are told is a read, and confirmed as one (D-12).
+        """
+        if not self._is_for_people(request):
+            return self._after_newest(request, ImmediateResponse(response))
+        return self._after_newest(request, self._confirmed(request.NAME, request, lambda: response))
+
+    def _is_for_people(self, request: Any) -> bool:
+        return request is not None and self._operations[type(request)].event_class is EventClass.WRITES
+
+    def _confirmed(self, kind: str, request: Any, respond: Callable[[], Any]) -> NeedsRead:
+        """A response, without records, for when a majority has confirmed that this node leads."""
+        refuse = self._operations[type(request)].refuse
+        return NeedsRead(
+            kind, respond, lambda error: refuse(request, error, unconfirmed_refusal(error, self.leader))
+        )
+
+    def _after_newest(self, request: Any, then: ImmediateResponse | NeedsRead) -> DecisionWithoutWrite:
+        """A response without records waits until what it tells of is committed.
 
         Broker 3 is being fenced, in thirty slices. The heartbeats of all others tell of brokers only, which
         no slice but the last one changes: they wait for none of them.
         """
         newest = self.uncommitted.newest
         if newest is None or self._is_committed(request):
-            return ImmediateResponse(response)
-        return AfterWrite(newest, response, lambda error: self._refusal(request, error))
+            return then
+        return AfterWrite(newest, then, lambda error: self._refusal(request, error))
 
     def _is_committed(self, request: Any) -> bool:
         """Whether a response to this request tells of nothing that is not committed."""
@@ -361,7 +385,7 @@ class ActiveController:
                 self.plans.end(run)
                 records, response = decided
                 if not records:
-                    return self._after_newest(run.request, response)
+                    return self._without_records(run.request, response)
                 return self._made(run.kind, records, response, run.request, context, run)
             run.plan = decided
             self.plans.decided(run)
@@ -378,7 +402,7 @@ class ActiveController:
         values: tuple[bytes, ...] = ()
         image = context.image
         if records:
-            applied = _applied(records, image, plan)
+            applied = apply_slice(records, image, plan)
             if applied is None:
                 return None, False
             values, image = applied
@@ -407,16 +431,15 @@ class ActiveController:
         Node 1 leads epoch 1, is cut off, and does not know yet that node 3 leads epoch 2, where broker 5 has
         registered. The name of node 3 leads to node 1: which has not heard of this start of broker 5.
         """
-        decision = self._after_newest(run.request, response)
-        if not plan.is_confirmed or type(decision) is not ImmediateResponse:
-            self._tell(run.kind, plan)
-            return decision
 
         def respond() -> Any:
             self._tell(run.kind, plan)
             return response
 
-        return NeedsRead(run.kind, respond, lambda error: self._refusal(run.request, error))
+        # A slice of its own has confirmed it: it was appended after the request arrived.
+        if run.slices == 0 and (plan.is_confirmed or self._is_for_people(run.request)):
+            return self._after_newest(run.request, self._confirmed(run.kind, run.request, respond))
+        return self._after_newest(run.request, ImmediateResponse(respond()))
 
     def _ended(self, run: RunningPlan, plan: Plan, now: Now) -> None:
         """The last slice of a plan is about to be appended: see to what it left out."""
@@ -474,27 +497,3 @@ class ActiveController:
         self.errors += 1
         self._lines.append(failure_line(kind, request, error))
         return ImmediateResponse(self._refusal(request, ErrorCode.UNKNOWN_SERVER_ERROR))
-
-
-def _applied(
-    records: Sequence[AnyRecord], image: MetadataImage, plan: Plan
-) -> tuple[tuple[bytes, ...], MetadataImage] | None:
-    """The records of a slice as they are written, and the image after them.
-
-    None if one of them cannot be written or applied, and the plan goes on without what it is about.
-    """
-    builder, level = ImageBuilder(image), image.metadata_version
-    values: list[bytes] = []
-    for record in records:
-        try:
-            values.append(encode_allowed(record, level))
-            builder.apply(record, -1)
-        except Exception as error:
-            if not plan.leave_out(record, error):
-                raise
-            return None
-    return tuple(values), builder.image()
-
-
-def _is_too_large(values: Sequence[bytes]) -> bool:
-    return len(values) > OPERATION_RECORDS_MAX or sum(map(len, values)) > OPERATION_BYTES_MAX

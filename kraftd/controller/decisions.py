@@ -2,12 +2,12 @@
 
 `ImmediateResponse` can be sent at once. `Write` must be committed first: append its records, all or none,
 then ask `QuorumController.finished` for the response. `AfterWrite` has no records, and must wait for a write
-that others asked for. `NeedsRead` must wait for a linearizable read (D-12), then its response is read from
-the committed image of that moment, or is a refusal that holds by what was known when it was decided.
-`Started` says that there is nothing to append yet: the request waits for the end of a plan about the same
-broker, or its own plan goes on with its next slice. What is done in slices is a `Write` each, which names its
-`RunningPlan`; whoever asked for the plan is answered with its last slice, or with a `Resolved` if there is
-none.
+that others asked for before it goes on. `NeedsRead` must wait for a linearizable read (D-12), then its
+response is read from the committed image of that moment, or is a refusal that holds by what was known when it
+was decided. `Started` says that there is nothing to append yet: the request waits for the end of a plan about
+the same broker, or its own plan goes on with its next slice. What is done in slices is a `Write` each, which
+names its `RunningPlan`; whoever asked for the plan is answered with its last slice, or with a `Resolved` if
+there is none.
 
 The texts of refusals are here too, because they are a promise (D-13): a client must be able to tell "not
 appended, safe to repeat" from "appended, outcome unknown".
@@ -70,17 +70,6 @@ class ImmediateResponse(msgspec.Struct, frozen=True):
     response: Any
 
 
-class AfterWrite(msgspec.Struct, frozen=True, eq=False):
-    """A response that tells of what a write that is not committed yet leads to: it waits for that write.
-
-    `refuse` makes the response if that write is not committed.
-    """
-
-    write: Write
-    response: Any
-    refuse: Callable[[ErrorCode], Any]
-
-
 class Started(msgspec.Struct, frozen=True, eq=False):
     """Nothing to append yet; the response comes with a later slice of `run`."""
 
@@ -92,6 +81,19 @@ class NeedsRead(msgspec.Struct, frozen=True, eq=False):
 
     kind: str
     respond: Callable[[], Any]
+    refuse: Callable[[ErrorCode], Any]
+
+
+class AfterWrite(msgspec.Struct, frozen=True, eq=False):
+    """A response that tells of what a write that is not committed yet leads to: it waits for that write.
+
+    `refuse` makes the response if that write is not committed.
+    """
+
+    write: Write
+    then: ImmediateResponse | NeedsRead
+    """What is done once it is. That does not confirm the leader by itself: the write, and what acknowledged
+    it, may be older than the request."""
     refuse: Callable[[ErrorCode], Any]
 
 
@@ -144,6 +146,13 @@ def write_refusal(error: ErrorCode, leader: KnownLeader) -> str:
             return "Not appended: one operation is more than the log takes at once. Split it."
         case _:
             return f"Not committed: {error.name}."
+
+
+def unconfirmed_refusal(error: ErrorCode, leader: KnownLeader) -> str:
+    """Why a request failed that changes nothing: it was answered like a read, and can be repeated."""
+    if error is ErrorCode.REQUEST_TIMED_OUT:
+        return "Not appended, safe to repeat: a majority did not confirm the leader in time."
+    return write_refusal(error, leader)
 
 
 def read_refusal(error: ErrorCode, leader: KnownLeader) -> str:

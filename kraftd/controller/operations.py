@@ -35,7 +35,8 @@ class WriteOperation(msgspec.Struct, Generic[RequestT], frozen=True):
     """The type of its request message."""
     decide: Callable[[Context, RequestT], Decided]
     """Decides on the newest image. A response without records waits for the newest write that was appended
-    before: it tells of an image that is not committed until that is."""
+    before: it tells of an image that is not committed until that is. What people and tools are told of (those
+    of `EventClass.WRITES`) waits, like a read, until a majority has confirmed the leader, too (D-12)."""
     refuse: Callable[[RequestT, ErrorCode, str], Any]
     """The response to a request that was not appended, or may not have been, with the reason."""
     arrived: Callable[[BrokerSessions, RequestT, int], None] | None = None

@@ -8,11 +8,16 @@ Not here: what a slice is, and what becomes of its records (`plans`, `active_con
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kraftd.controller.context import Leaving
 from kraftd.controller.decisions import RunningPlan
+from kraftd.controller.plans import Plan
+from kraftd.metadata.image import MetadataImage
+from kraftd.metadata.image_builder import ImageBuilder
+from kraftd.metadata.record_versions import encode_allowed
+from kraftd.records.frame import AnyRecord
 from kraftd.types import NodeId
 
 SLICES_IN_FLIGHT: Final = 2
@@ -102,3 +107,25 @@ class PlanRunner:
         self.leaving = Leaving()
         self._held.clear()
         return left
+
+
+def apply_slice(
+    records: Sequence[AnyRecord], image: MetadataImage, plan: Plan
+) -> tuple[tuple[bytes, ...], MetadataImage] | None:
+    """Apply the records of a slice to the image.
+
+    Returns:
+        The records as they are written, and the image after them.
+        None if one of them cannot be written or applied, and the plan goes on without what it is about.
+    """
+    builder, level = ImageBuilder(image), image.metadata_version
+    values: list[bytes] = []
+    for record in records:
+        try:
+            values.append(encode_allowed(record, level))
+            builder.apply(record, -1)
+        except Exception as error:
+            if not plan.leave_out(record, error):
+                raise
+            return None
+    return tuple(values), builder.image()

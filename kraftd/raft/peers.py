@@ -77,8 +77,10 @@ class Peers:
 
     def accept_current_peers(self) -> list[Effect]:
         """Remember the voters that answer us now in place of those remembered, after our own amnesia was
-        found.
+        found. An observer remembers none.
         """
+        if not self._quorum.is_voter:
+            return []
         voters = [peer for _, peer in self._outbound.values() if peer.node_id in self._quorum.voters]
         return [effect for peer in voters for effect in self._remember(peer)]
 

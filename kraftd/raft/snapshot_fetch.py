@@ -279,6 +279,9 @@ class SnapshotFetch:
         raft.mark_initialized()
         if raft.rejoin.record_log_replaced():
             raft.out.append(RememberStateHealth(HealthKind.AMNESIA, raft.rejoin.health.amnesia))
+            # Node 2 got another disk, and connected while this one knew the former, and only its own log had
+            # holes: it was doubted, and must be heard now. Who answers at a voter's address is that voter.
+            raft.out.extend(raft.peers.accept_current_peers())
         raft.clear_alarm(_ALARM)
         raft.out.append(LoadSnapshot(snapshot_id))
         raft.commit(snapshot_id.offset)

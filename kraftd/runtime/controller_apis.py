@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from kraftd.controller.decisions import (
     AfterWrite,
+    DecisionWithoutWrite,
     ImmediateResponse,
     NeedsRead,
     Resolved,
@@ -192,7 +193,10 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
                 self._write_lines()
             if self._after and (waiting := self._after.pop(write, None)) is not None:
                 for after, other in waiting:
-                    other.reply(after.response if error is ErrorCode.NONE else after.refuse(error))
+                    if error is ErrorCode.NONE:
+                        self._resolve(after.then, other)
+                    else:
+                        other.reply(after.refuse(error))
 
     def read_done(self, done: ReadDone) -> None:
         """Reply to the request whose read was confirmed or refused."""
@@ -277,7 +281,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         while type(item := self._controller.next_slice(now)) is Resolved:
             caller = self._plans.pop(item.run, None)
             if caller is not None:
-                self._resolve(item, caller)
+                self._resolve(item.decision, caller)
         if type(item) is Write and item.slice_of is not None:
             caller = self._plans.pop(item.slice_of, None) if item.is_last else None
             event_class = self._controller.class_of(item.slice_of)
@@ -285,8 +289,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             self._observe(item.kind, event_class, started_ns, now)
         self._write_lines()
 
-    def _resolve(self, resolved: Resolved, caller: _Caller) -> None:
-        decision = resolved.decision
+    def _resolve(self, decision: DecisionWithoutWrite, caller: _Caller) -> None:
         if isinstance(decision, ImmediateResponse):
             caller.reply(decision.response)
         elif isinstance(decision, AfterWrite):
@@ -310,7 +313,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         if newest is not None and newest[-1][0] is after.write:
             self._after.setdefault(after.write, []).append((after, caller))
         elif after.write is self._newest_committed:
-            caller.reply(after.response)
+            self._resolve(after.then, caller)
         else:
             caller.reply(after.refuse(ErrorCode.REQUEST_TIMED_OUT))
 

@@ -11,8 +11,8 @@ Seed 10264 drew pieces of 300 bytes and 103 ms. A snapshot of 24,697 bytes took 
 second were written, 45 % of what such fetches carry. To read these took 7.2 s, and 6.2 s later they were cut
 away.
 
-At times the disks alone are too slow: seed 240885 has a snapshot of 110 pieces, each read and synced in 19 ms,
-and another one every 2 s. Then the disks become faster, too.
+At times the disks alone are too slow: seed 240885 has a snapshot of 110 pieces, each read and synced in
+19 ms, and another one every 2 s. Then the disks become faster, too.
 
 Entered by `run_until`: with brokers that are not back in time, or do not publish what is committed, and with
 observers that do not have it. A voter's lease does not end. Nothing is drawn here, and who is

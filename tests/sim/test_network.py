@@ -287,7 +287,7 @@ def test_a_syn_is_repeated_until_the_way_is_free() -> None:
 
 
 def test_a_connection_that_is_torn_before_its_process_knows_of_it_is_made_and_then_lost() -> None:
-    """The process is busy while its connection is made and torn: whoever opened it is told of both, in order."""
+    """The process is busy while its connection is made and torn: it is told of both, in order."""
     it = Wire()
 
     async def connect() -> None:

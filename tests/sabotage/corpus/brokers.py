@@ -15,6 +15,8 @@ _PLACEMENT = ("tests/unit/controller/test_placement.py",)
 _QUEUE = ("tests/unit/controller/test_event_queue.py",)
 _FAILURES = ("tests/unit/runtime/test_request_failures.py",)
 _PLANTED = ("tests/unit/controller/test_planted_failures.py",)
+_TOKENS = ("tests/unit/controller/test_delegation_token_control.py",)
+_CONTROLLER = ("tests/unit/controller/test_controller.py",)
 _APIS = ("tests/unit/runtime/test_controller_apis.py",)
 
 BROKERS = (
@@ -814,10 +816,46 @@ BROKERS = (
         "tests",
         (
             "kraftd.controller.active_controller:ActiveController._without_write",
-            "if not plan.is_confirmed or type(decision) is not ImmediateResponse:",
-            "if True:",
+            "plan.is_confirmed or ",
+            "",
         ),
         where=_REGISTRATION,
+    ),
+    mutant(
+        "told-by-who-leads-no-more",
+        "D-12",
+        "A leader that was replaced, and does not know it yet, tells that a topic is not there.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._without_records",
+            "if not self._is_for_people(request):",
+            "if True:",
+        ),
+        where=_CONTROLLER,
+    ),
+    mutant(
+        "confirmed-by-an-older-write",
+        "D-12",
+        "The commit of a write that is older than the request is taken for a confirmation of the leader.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._after_newest",
+            "return AfterWrite(newest, then, ",
+            "return AfterWrite(newest, ImmediateResponse(then.respond()), ",
+        ),
+        where=_CONTROLLER,
+    ),
+    mutant(
+        "a-plan-without-records-is-not-confirmed",
+        "D-12",
+        "What is done in slices, and had nothing to do, is told by a leader that nobody has confirmed.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._without_write",
+            " or self._is_for_people(run.request)",
+            "",
+        ),
+        where=_TOKENS,
     ),
     # --- the queue ---
     mutant(

@@ -899,6 +899,18 @@ DOWNLOADS = (
         where=FILES,
     ),
     mutant(
+        "doubts-whom-it-must-hear",
+        "D-06",
+        "A snapshot takes the place of a log with holes, and a voter that was doubted before stays unheard.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch._install",
+            "raft.out.extend(raft.peers.accept_current_peers())",
+            "pass",
+        ),
+        where=FETCHING,
+    ),
+    mutant(
         "whole-log-is-forgiven",
         "D-06",
         "A node that lost records loads a snapshot, and forgets that it may have broken a promise.",

@@ -127,7 +127,10 @@ class BrokerWorld:
             self.answers[caller] = response
         for after, other in [each for each in self.after if each[0].write is write]:
             self.after.remove((after, other))
-            self.answers[other] = after.response if error is ErrorCode.NONE else after.refuse(error)
+            if error is ErrorCode.NONE:
+                self._take(after.then, other)
+            else:
+                self.answers[other] = after.refuse(error)
 
     @property
     def after(self):

@@ -4,7 +4,7 @@ import pytest
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.committed_records import UnknownRecordError
-from kraftd.controller.decisions import ImmediateResponse, NeedsRead, Write
+from kraftd.controller.decisions import AfterWrite, ImmediateResponse, NeedsRead, Write
 from kraftd.controller.quorum_controller import (
     ACTIVATE,
     NEVER_MS,
@@ -128,6 +128,12 @@ def describe(*names, synonyms=False):
 
 def decoded(write):
     return [decode_record(value) for value in write.records]
+
+
+def confirmed(decision):
+    """The response to what changes nothing, from a leader that a majority has confirmed."""
+    assert type(decision) is NeedsRead
+    return decision.respond()
 
 
 def code(response):
@@ -593,7 +599,7 @@ def test_an_operation_has_a_bound_in_records_and_in_bytes():
     world = World()
     world.activate()
     many = world.alter(*((f"k{i}", "1") for i in range(OPERATION_RECORDS_MAX + 1)))
-    assert code(many.response)[0] is ErrorCode.POLICY_VIOLATION
+    assert code(confirmed(many))[0] is ErrorCode.POLICY_VIOLATION
     large = world.alter(*((f"k{i}", "v" * 32_000) for i in range(300)))
     assert code(large.response)[0] is ErrorCode.POLICY_VIOLATION
     assert world.controller.in_flight == 0
@@ -603,10 +609,40 @@ def test_an_operation_has_a_bound_in_records_and_in_bytes():
 def test_validation_alone_writes_nothing():
     world = World()
     world.activate()
-    assert code(world.alter(("k", "1"), validate_only=True).response) == (ErrorCode.NONE, None)
+    good = world.alter(("k", "1"), validate_only=True)
+    assert code(confirmed(good)) == (ErrorCode.NONE, None)
     bad = world.alter(("num.io.threads", "0"), validate_only=True)
-    assert code(bad.response)[0] is ErrorCode.INVALID_CONFIG
+    assert code(confirmed(bad))[0] is ErrorCode.INVALID_CONFIG
     assert world.controller.in_flight == 0
+
+
+@pytest.mark.covers("D-12", "D-13")
+def test_what_changes_nothing_is_told_once_a_majority_has_confirmed_the_leader():
+    """Seed 241152: a replaced leader told that there is no topic, which its successor had made."""
+    world = World()
+    world.activate()
+    good, bad = world.alter(("k", "1"), validate_only=True), world.alter(("num.io.threads", "0"))
+    assert (type(good), type(bad)) == (NeedsRead, NeedsRead)
+    assert (code(good.respond())[0], code(bad.respond())[0]) == (ErrorCode.NONE, ErrorCode.INVALID_CONFIG)
+    for decision in (good, bad):
+        found, text = code(decision.refuse(ErrorCode.REQUEST_TIMED_OUT))
+        assert found is ErrorCode.REQUEST_TIMED_OUT
+        assert text == "Not appended, safe to repeat: a majority did not confirm the leader in time."
+        found, text = code(decision.refuse(ErrorCode.NOT_CONTROLLER))
+        assert (found, text[:29]) == (ErrorCode.NOT_CONTROLLER, "Not appended, safe to repeat:")
+
+
+@pytest.mark.covers("D-12")
+def test_the_commit_of_an_older_write_does_not_confirm_the_leader():
+    world = World()
+    world.activate()
+    write = world.alter(("k", "1"))
+    waiting = world.alter(("k", "1"), validate_only=True)
+    assert type(waiting) is AfterWrite
+    assert waiting.write is write
+    assert code(confirmed(waiting.then)) == (ErrorCode.NONE, None)
+    found, text = code(waiting.refuse(ErrorCode.REQUEST_TIMED_OUT))
+    assert (found, "outcome unknown" in text) == (ErrorCode.REQUEST_TIMED_OUT, True)
 
 
 # -- reads
@@ -826,4 +862,4 @@ def test_who_asks_about_nothing_is_never_too_late(request_):
     world = World()
     world.activate()
     decision = world.controller.handle(request_, world.now, request_.MAX_VERSION)
-    assert decision.response.error_code == ErrorCode.NONE
+    assert confirmed(decision).error_code == ErrorCode.NONE

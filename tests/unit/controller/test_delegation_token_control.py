@@ -263,8 +263,10 @@ def test_a_token_among_many_is_found_and_changed_as_it_is_by_then(many, request_
     assert decide(changed, request_of(hmac_of(last), 5))[0] == records  # at once
 
 
-@pytest.mark.covers("D-35")
-def test_a_new_active_controller_answers_others_between_two_slices_of_a_search() -> None:
+@pytest.mark.covers("D-35", "D-12")
+@pytest.mark.parametrize("not_found", [ErrorCode.NONE, ErrorCode.NOT_CONTROLLER])
+def test_a_new_active_controller_answers_others_between_two_slices_of_a_search(not_found: ErrorCode) -> None:
+    """That there is no such token it tells only if a majority confirms that it leads."""
     tokens = [token(f"id-{number}", end=10, most=20) for number in range(2_500)]
     leading = BrokerWorld(log=[*bootstrap_records(), *tokens], tokens=TokenSettings(TokenSecret(SECRET)))
     leading.up(5)
@@ -278,9 +280,10 @@ def test_a_new_active_controller_answers_others_between_two_slices_of_a_search()
     heartbeat = BrokerHeartbeatRequest(5, leading.broker(5).broker_epoch, 1)
     assert isinstance(controller.handle(heartbeat, leading.now, 2), ImmediateResponse)
     assert leading.answers == {}
+    leading.read_ends_with = not_found
     leading.settle()
     assert [ErrorCode(leading.answers[each].error_code) for each in asked] == [
-        ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
+        not_found or ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
         ErrorCode.NONE,
     ]
     assert leading.image[DELEGATION_TOKENS].get("id-7").expiration_timestamp == 5

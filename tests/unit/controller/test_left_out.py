@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from kraftd.controller import active_controller, timers
+from kraftd.controller import plan_runner, timers
 from kraftd.controller.activation import registration_of
 from kraftd.controller.brokers import staged_plan
 from kraftd.controller.brokers.heartbeats import change_of
@@ -58,13 +58,13 @@ def decided(fault, monkeypatch):
 
 
 def encoded(fault, monkeypatch):
-    encode = active_controller.encode_allowed
+    encode = plan_runner.encode_allowed
 
     def raising(record, level):
         fault.hurt(record)
         return encode(record, level)
 
-    monkeypatch.setattr(active_controller, "encode_allowed", raising)
+    monkeypatch.setattr(plan_runner, "encode_allowed", raising)
 
 
 def applied(fault, monkeypatch):

@@ -9,7 +9,7 @@ from contexts import context_of
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.context import Client, ControllerSettings
-from kraftd.controller.decisions import ImmediateResponse, Write
+from kraftd.controller.decisions import AfterWrite, ImmediateResponse, Write
 from kraftd.controller.mutation_quotas import UNLIMITED, MutationQuotas, quota_of
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.controller.refused import RefusedError
@@ -378,7 +378,9 @@ class Leading:
         decision = self.controller.handle(request, Now(now_ms, 0), version, client)
         if isinstance(decision, Write):
             return decision.response_when_committed
-        return decision.response
+        if isinstance(decision, AfterWrite):
+            decision = decision.then
+        return decision.respond()
 
 
 def codes(response):
@@ -399,7 +401,7 @@ def test_a_client_is_refused_by_its_quota_until_it_has_waited():
     assert (codes(response), response.throttle_time_ms) == ([ErrorCode.TOPIC_ALREADY_EXISTS], 0)
     late = CreateTopicsRequest(topics=(CreateTopicsRequestCreatableTopic("late", 1, 1, (), ()),))
     answer = leading.controller.handle(late, Now(2_000, 0), 7, ALICE)
-    response = answer.response  # it waits for what was appended before
+    response = answer.then.respond()  # it waits for what was appended before, and a confirmed leader
     assert (codes(response), response.throttle_time_ms) == ([THROTTLED], 1_000)
     bob = Client(Principal("User", "bob"), "app")
     assert isinstance(leading.controller.handle(late, Now(2_000, 0), 7, bob), Write)

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import astuple, fields, replace
 
-from kraftd.controller import active_controller
+from kraftd.controller import plan_runner
 from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.brokers.registration import RegistrationPlan
 from kraftd.controller.brokers.staged_plan import StagedPlan
@@ -246,7 +246,7 @@ def test_what_raises_beside_the_records_of_a_timer_is_an_alarm_and_repeated(plac
 def test_a_no_op_that_cannot_be_written_is_an_alarm_and_repeated(monkeypatch):
     world = BrokerWorld()
     with monkeypatch.context() as patches:
-        patches.setattr(active_controller, "encode_allowed", planted)
+        patches.setattr(plan_runner, "encode_allowed", planted)
         world.wait(2_600)
     (alarm,) = world.controller.alarms
     assert alarm.startswith("NoOp: failed 2 times, is repeated: KeyError: 'planted'")

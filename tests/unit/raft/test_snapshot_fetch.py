@@ -13,9 +13,9 @@ from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
 from kraftd.records.batch import encode_batch
-from kraftd.types import Election, HealthKind, OffsetAndEpoch
+from kraftd.types import Election, HealthKind, OffsetAndEpoch, PeerIdentity
 from tests.conformance import covers
-from tests.unit.raft.lone import Lone, every, requests_to
+from tests.unit.raft.lone import Lone, every, identity_of, requests_to
 
 AT_100 = OffsetAndEpoch(100, 4)
 AT_200 = OffsetAndEpoch(200, 5)
@@ -737,3 +737,19 @@ def test_a_log_that_differs_from_its_snapshot_on_is_cut_to_there_and_no_further(
     assert (fetch.fetch_offset, fetch.last_fetched_epoch) == (100, 4)
     effects = lone.fetch_response(diverging=OffsetAndEpoch(100, 3))
     assert [alarm.name for alarm in every(effects, fx.Alarmed)] == ["diverged_below_high_watermark"]
+
+
+@covers("D-06")
+def test_one_with_lost_records_that_loads_a_snapshot_hears_a_voter_that_it_doubted() -> None:
+    """3 got another disk, and connected while this node knew the former one, and only had lost records."""
+    lone = follower(health=StateHealth(damage=("batch 2 is rotten",)), connected=(2,))
+    peers = lone.raft_node._raft.peers
+    peers._remembered[3] = PeerIdentity(3, b"the former disk.", 1, b"its former start")
+    lone.connect(3)
+    assert not peers.is_trusted(peers.outbound_identity(3))
+    lone.fetch_response()  # to what only asks for the epoch
+    lone.fetch_response(snapshot_id=AT_100)
+    lone.piece(b"0123456789")
+    effects = lone.written(AT_100, 10, is_whole=True)
+    assert [effect.peer for effect in every(effects, fx.RememberPeer)] == [identity_of(3)]
+    assert peers.is_trusted(peers.outbound_identity(3))

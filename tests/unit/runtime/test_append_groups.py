@@ -11,9 +11,11 @@ import pytest
 from kraftd.controller.activation import registration_of
 from kraftd.controller.context import Client, ControllerSettings
 from kraftd.controller.quorum_controller import QuorumController
+from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import EMPTY
 from kraftd.metadata.image_builder import apply_all
+from kraftd.protocol import messages as m
 from kraftd.protocol.codec import Request
 from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.messages import (
@@ -32,9 +34,10 @@ from kraftd.protocol.messages import (
     ResignLeaderRequest,
 )
 from kraftd.protocol.msgpack_codec import MSGPACK
-from kraftd.raft import accumulator
+from kraftd.raft import accumulator, rpc
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
+from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.records.batch import scan
 from kraftd.records.committed import CommittedBatch
 from kraftd.records.frame import decode_record
@@ -96,6 +99,7 @@ class Node:
         self.batches: list[bytes] = []
         self.applied = 0
         self.flushing: ev.LogFlushed | None = None
+        self.announced: list[fx.Send] = []
         self.correlation_id = 0
         self.lone.become_leader()
         self._carry_out(self.lone.effects[:])
@@ -148,6 +152,13 @@ class Node:
             self.lone.ask_fetch(newest.end_offset, newest.epoch)
             self._carry_out(self.lone.effects[before:])
 
+    def acknowledge(self) -> None:
+        """Node 2 answers what this node has announced to it."""
+        announced, self.announced = self.announced, []
+        for send in announced:
+            response = rpc.begin_response(ErrorCode.NONE, LeaderAndEpoch(self.raft_node.epoch, 1))
+            self.deliver(ev.ResponseReceived(2, send.correlation_id, response, b""))
+
     def overthrow(self) -> None:
         """Node 2 leads the next epoch."""
         before = len(self.lone.effects)
@@ -160,6 +171,7 @@ class Node:
             self.end_turn()
             self.flush()
             self.replicate()
+            self.acknowledge()
             self.lone.now_ms += 1
 
     def _carry_out(self, effects: list[fx.Effect]) -> None:
@@ -169,6 +181,8 @@ class Node:
                     self.batches += batches
                 case fx.Flush(generation=generation, end_offset=end_offset):
                     self.flushing = ev.LogFlushed(generation, end_offset)
+                case fx.Send(to=2, request=m.BeginQuorumEpochRequest()):
+                    self.announced.append(effect)
                 case fx.AppendDone():
                     self.apis.append_done(effect)
                 case fx.ReadDone():

@@ -10,6 +10,7 @@ from kraftd.controller.activation import registration_of
 from kraftd.controller.admin_apis import OPERATIONS
 from kraftd.controller.brokers.heartbeats import BROKER_HEARTBEAT
 from kraftd.controller.context import Client, Context
+from kraftd.controller.event_queue import EventClass
 from kraftd.controller.operations import Operation, ReadOperation, WriteOperation
 from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode
@@ -300,7 +301,7 @@ def nothing_to_write(_context: Context, request: ToyRequest) -> tuple[list[Confi
     return [], ToyResponse(text=request.value)
 
 
-TOY_HEARTBEAT = WriteOperation(ToyRequest, nothing_to_write, toy_refusal)
+TOY_HEARTBEAT = WriteOperation(ToyRequest, nothing_to_write, toy_refusal, event_class=EventClass.SESSIONS)
 
 
 @pytest.mark.covers("D-13")
@@ -311,6 +312,24 @@ def test_a_response_without_records_waits_for_no_write_that_has_ended(outcome: E
     receive(made, connection, request(alter("a"), 1))
     made.append_done(AppendDone(core.events[0].token, outcome, 99))
     receive(made, connection, request(ToyRequest("at once"), 2))
+    _, (_, correlation_id, response) = connection.replies
+    assert (correlation_id, response.error) == (2, outcome)
+
+
+@pytest.mark.covers("D-12")
+@pytest.mark.parametrize("outcome", [ErrorCode.NONE, ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT])
+def test_what_people_are_told_waits_for_the_write_before_it_and_then_for_a_confirmed_leader(
+    outcome: ErrorCode,
+) -> None:
+    made, core, connection = apis(replace(TOY_HEARTBEAT, event_class=EventClass.WRITES), *OPERATIONS)
+    receive(made, connection, request(alter("a"), 1))
+    (write,) = core.events
+    receive(made, connection, request(ToyRequest("later"), 2))
+    assert core.events == [write]
+    made.append_done(AppendDone(write.token, ErrorCode.NONE, 99))
+    _, read = core.events
+    assert [correlation_id for _, correlation_id, _ in connection.replies] == [1]
+    made.read_done(ReadDone(read.token, outcome))
     _, (_, correlation_id, response) = connection.replies
     assert (correlation_id, response.error) == (2, outcome)
 

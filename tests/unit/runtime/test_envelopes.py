@@ -11,6 +11,7 @@ from kraftd.protocol import messages as m
 from kraftd.protocol.codec import Request
 from kraftd.protocol.kafka_codec import KAFKA
 from kraftd.protocol.principal import ANONYMOUS, Principal
+from kraftd.raft.effects import ReadDone
 from kraftd.runtime.envelopes import Envelopes, ForwardedClient
 from kraftd.runtime.request_router import RequestRouter
 from tests.principals import encode_principal
@@ -55,10 +56,12 @@ def test_a_decision_sees_the_client_and_not_the_broker_that_forwarded_for_it(
         return (), m.IncrementalAlterConfigsResponse()
 
     operation = WriteOperation(m.IncrementalAlterConfigsRequest, decide, lambda *_: None)
-    made, _, broker = apis(operation)
+    made, core, broker = apis(operation)
     router = router_of(made.handlers)
     router.request_received(broker, envelope(m.IncrementalAlterConfigsRequest(), 1, address=address))
     router.request_received(broker, Request(44, 0, 6, "broker-1", m.IncrementalAlterConfigsRequest()))
+    for read in core.events[:]:
+        made.read_done(ReadDone(read.token, ErrorCode.NONE))
     assert seen == [
         (Client(ALICE, "a-client", host, "CONTROLLER", is_forwarded=True, forwarded_by=12), 1),
         (Client(ANONYMOUS, "broker-1", broker.host, "CONTROLLER"), 0),
