@@ -21,6 +21,7 @@ Not here: how an API is decided (its operation), what a leader writes by itself 
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from kraftd.controller.context import NO_CLIENT, Client, Context, ControllerSettings
@@ -165,9 +166,7 @@ class ActiveController:
             decided = operation.decide(context, request)
             self._mutation_quotas.keep(quota)
             self._lines += map(policy_failure_line, context.policy_failures)
-            if not isinstance(
-                decided, tuple
-            ):  # of a Plan, an abstract class, it would cost ten times as much
+            if not isinstance(decided, tuple):  # asking for Plan, which is abstract, costs ten times as much
                 run = RunningPlan(request.NAME, now.mono_ms, request=request, version=version, client=client)
                 decision = self._begin(run, decided, context)
             elif decided[0]:
@@ -303,13 +302,13 @@ class ActiveController:
         request: Any,
         context: Context,
         run: RunningPlan | None = None,
-    ) -> _Made | ImmediateResponse:
+    ) -> _Made | DecisionWithoutWrite:
         """The write of an atomic decision, unless its records are too many for a batch."""
         level = self.uncommitted.metadata_version
         values = tuple([encode_allowed(record, level) for record in records])
         size_bytes = sum(map(len, values))
         if len(values) > 1 and (len(values) > OPERATION_RECORDS_MAX or size_bytes > OPERATION_BYTES_MAX):
-            return ImmediateResponse(self._refusal(request, ErrorCode.POLICY_VIOLATION))
+            return self._without_records(request, self._refusal(request, ErrorCode.POLICY_VIOLATION))
         write = Write(
             kind,
             self.leader.epoch,
@@ -325,9 +324,9 @@ class ActiveController:
     def _without_records(self, request: Any, response: Any) -> DecisionWithoutWrite:
         """What becomes of a request that changes nothing, or is refused.
 
-        Node 3 leads epoch 2, is cut off, and does not know yet that node 2 leads epoch 4, where a topic was
-        made. A broker that has not heard of that either asks node 3 to delete the topic. That there is none
-        would be taken for done: what people and tools are told is a read, and confirmed as one (D-12).
+        Node 3 leads epoch 2, is cut off, and does not know that node 2 leads epoch 4, and made a topic. A
+        broker asks node 3 to delete it. That there is none would be taken for done: what people and tools are
+        told is a read, and confirmed as one (D-12).
         """
         if not self._is_for_people(request):
             return self._after_newest(request, ImmediateResponse(response))
@@ -352,7 +351,9 @@ class ActiveController:
         newest = self.uncommitted.newest
         if newest is None or self._is_committed(request):
             return then
-        return AfterWrite(newest, then, lambda error: self._refusal(request, error))
+        # Of what has slices in the log some may still be committed.
+        refuse = then.refuse if isinstance(then, NeedsRead) else partial(self._refusal, request)
+        return AfterWrite(newest, then, refuse)
 
     def _is_committed(self, request: Any) -> bool:
         """Whether a response to this request tells of nothing that is not committed."""

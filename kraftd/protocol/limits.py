@@ -108,6 +108,12 @@ without records."""
 OPERATION_BYTES_MAX: Final = 8 * MIB
 """Record bytes of one operation; above, it is refused as a whole (KAFKA-14204)."""
 
+CONFIRMED_ELEMENTS_MAX: Final = 16_384
+"""Elements of all requests that change nothing and wait for a confirmed leader, unless one alone has more;
+further ones are refused. Their responses are kept until then, and all of them may be made in one turn, which
+takes some 30 ms.
+"""
+
 OPERATION_RECORDS_MAX: Final = 10_000
 """Records of one operation; above, it is refused as a whole."""
 SUBSCRIPTIONS_LENGTH_MAX: Final = 64 * KIB

@@ -153,10 +153,12 @@ class LeaderRole:
         if leader_state.heartbeat_at_ms <= now_ms:
             leader_state.heartbeat_at_ms = now_ms + raft.timing.heartbeat_interval_ms
             self._begin(leader_state, RequestKind.BEGIN, now_ms)
-        if leader_state.reads.wants_round(now_ms):
-            round_ = leader_state.reads.begin_round(now_ms)
+        reads = leader_state.reads
+        if reads.wants_round:
             raft.requests.forget(RequestKind.CONFIRM)
-            self._begin(leader_state, RequestKind.CONFIRM, now_ms, round_=round_)
+            self._begin(leader_state, RequestKind.CONFIRM, now_ms, round_=reads.begin_round(now_ms))
+        elif reads.retry_at_ms <= now_ms:
+            self._begin(leader_state, RequestKind.CONFIRM, now_ms, round_=reads.repeat_round(now_ms))
 
     def _drain(self, leader_state: LeaderState, now: Now) -> None:
         """Write everything appended since the last turn, at once."""

@@ -1,9 +1,13 @@
 """Linearizable reads: the leader proves that it still led after a read arrived, then answers (D-12).
 
 The proof is a round of BeginQuorumEpoch, sent after the read arrived and acknowledged in the same epoch by a
-majority. Reads share a round that is not sent yet; a round has a number of its own, and so has each retry, so
-that a late response to an older round proves nothing (etcd 20418). Fetches that arrive prove nothing either:
-they may have been on their way for long.
+majority. Reads share a round that is not sent yet; a round has a number of its own, so that a late response
+to an older round proves nothing (etcd 20418). Fetches that arrive prove nothing either: they may have been on
+their way for long.
+
+A round that no majority has acknowledged in time is sent again, to those to whom it is not on its way, under
+its number: whatever is sent for it is sent after its reads arrived. With a new number each time, a response
+that takes longer than that time would never count, and no read be answered.
 
 A read is answered once the proof is there and the state machine has applied the high watermark that held when
 the read arrived; before a record of the leader's own epoch is committed there is none yet (etcd 7331).
@@ -48,7 +52,7 @@ class Reads:
         self.round = 0
         """Number of the newest round; responses to others prove nothing."""
         self.retry_at_ms = NEVER_MS
-        """When a round without a majority is repeated."""
+        """When a round without a majority is sent again."""
 
     @property
     def next_deadline_ms(self) -> int:
@@ -65,17 +69,20 @@ class Reads:
         self._reads.append(read)
         return read.confirmed
 
-    def wants_round(self, now_ms: int) -> bool:
-        """Whether a round should begin, for reads without one or for those whose last round failed."""
-        if self._on_round:
-            return now_ms >= self.retry_at_ms
-        return any(not read.confirmed for read in self._reads)
+    @property
+    def wants_round(self) -> bool:
+        """Whether a round should begin: none is under way, and there are reads for it."""
+        return not self._on_round and any(not read.confirmed for read in self._reads)
 
     def begin_round(self, now_ms: int) -> int:
         """Put every unconfirmed read on a new round, and return its number."""
         self.round += 1
         self._on_round = [read for read in self._reads if not read.confirmed]
         self._acknowledged.clear()
+        return self.repeat_round(now_ms)
+
+    def repeat_round(self, now_ms: int) -> int:
+        """Return the number of the round that is sent now, for the first time or again."""
         self.retry_at_ms = now_ms + self._retry_ms
         return self.round
 

@@ -37,7 +37,12 @@ from kraftd.controller.quorum_controller import QuorumController
 from kraftd.errors import ErrorCode, InvariantError
 from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
-from kraftd.protocol.limits import CLIENT_ID_MAX, RESIGN_TIMEOUT_MS_MAX, WORDS_BYTES_MAX
+from kraftd.protocol.limits import (
+    CLIENT_ID_MAX,
+    CONFIRMED_ELEMENTS_MAX,
+    RESIGN_TIMEOUT_MS_MAX,
+    WORDS_BYTES_MAX,
+)
 from kraftd.protocol.messages import BrokerHeartbeatRequest, ResignLeaderRequest, ResignLeaderResponse
 from kraftd.raft import RaftNode, size_of
 from kraftd.raft.effects import AppendDone, ReadDone, ResignDone, ShutdownReady
@@ -46,7 +51,7 @@ from kraftd.runtime.append_group import AppendGroup
 from kraftd.runtime.driver import Driver, TimedTurnTask, TurnTask
 from kraftd.runtime.effect_executor import OutcomeHandler
 from kraftd.runtime.request_router import ApiHandler, FailureHandler, Requester, raise_again
-from kraftd.types import Now
+from kraftd.types import NEVER_MS, Now
 
 
 class _Caller(msgspec.Struct, frozen=True):
@@ -55,6 +60,10 @@ class _Caller(msgspec.Struct, frozen=True):
     connection: Requester
     version: int
     correlation_id: int
+    deadline_ms: int = NEVER_MS
+    """When it is told that no majority has confirmed the leader."""
+    elements: int = 0
+    """Of its request, if it is bounded by them how many wait for that."""
 
     def reply(self, message: Any) -> None:
         self.connection.reply(self.version, self.correlation_id, message)
@@ -116,6 +125,8 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         self._plans: dict[RunningPlan, _Caller] = {}
         """Who waits for the last slice of a plan."""
         self._reads: dict[Token, tuple[NeedsRead, _Caller]] = {}
+        self._confirmed_elements = 0
+        """Of the requests that change nothing and wait."""
         self._resignations: dict[Token, _Caller] = {}
 
     @property
@@ -196,12 +207,12 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
                     if error is ErrorCode.NONE:
                         self._resolve(after.then, other)
                     else:
-                        other.reply(after.refuse(error))
+                        self._reply(other, after.refuse(error))
 
     def read_done(self, done: ReadDone) -> None:
         """Reply to the request whose read was confirmed or refused."""
         read, caller = self._reads.pop(done.token)
-        caller.reply(read.respond() if done.error is ErrorCode.NONE else read.refuse(done.error))
+        self._reply(caller, read.respond() if done.error is ErrorCode.NONE else read.refuse(done.error))
         if self._controller.lines:
             self._write_lines()
 
@@ -265,12 +276,18 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
             self._append(decision, caller, now, event_class)
         elif type(decision) is ImmediateResponse:
             connection.reply(request.api_version, request.correlation_id, decision.response)
-        elif type(decision) is NeedsRead:
-            self._read(decision, _caller(connection, request))
-        elif type(decision) is AfterWrite:
-            self._reply_after(decision, _caller(connection, request))
         elif type(decision) is Started:
             self._plans[decision.run] = _caller(connection, request)
+        elif isinstance(decision, AfterWrite | NeedsRead):
+            deadline_ms = now.mono_ms + self._timeout_ms
+            elements = _elements_of(message) if event_class is EventClass.WRITES else 0
+            caller = _Caller(connection, request.api_version, request.correlation_id, deadline_ms, elements)
+            waiting = self._confirmed_elements
+            if elements and waiting and waiting + elements > CONFIRMED_ELEMENTS_MAX:
+                caller.reply(decision.refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+            else:
+                self._confirmed_elements += elements
+                self._resolve(decision, caller)
         if controller.lines:
             self._write_lines()
         self._observe(message.NAME, event_class, started_ns, now, arrived_ns)
@@ -291,17 +308,23 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
 
     def _resolve(self, decision: DecisionWithoutWrite, caller: _Caller) -> None:
         if isinstance(decision, ImmediateResponse):
-            caller.reply(decision.response)
+            self._reply(caller, decision.response)
         elif isinstance(decision, AfterWrite):
             self._reply_after(decision, caller)
         else:
             self._read(decision, caller)
 
+    def _reply(self, caller: _Caller, message: Any) -> None:
+        """Reply to a request that has waited, perhaps for a confirmed leader."""
+        self._confirmed_elements -= caller.elements
+        caller.reply(message)
+
     def _read(self, read: NeedsRead, caller: _Caller) -> None:
         """Reply once a majority has confirmed that this node leads, or that could not be."""
         token = self._next_token()
         self._reads[token] = (read, caller)
-        self._driver.deliver(ReadRequested(token, self._driver.now().mono_ms + self._timeout_ms))
+        deadline_ms = min(caller.deadline_ms, self._driver.now().mono_ms + self._timeout_ms)
+        self._driver.deliver(ReadRequested(token, deadline_ms))
 
     def _reply_after(self, after: AfterWrite, caller: _Caller) -> None:
         """Reply once a write is committed, the newest one.
@@ -315,7 +338,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         elif after.write is self._newest_committed:
             self._resolve(after.then, caller)
         else:
-            caller.reply(after.refuse(ErrorCode.REQUEST_TIMED_OUT))
+            self._reply(caller, after.refuse(ErrorCode.REQUEST_TIMED_OUT))
 
     def _write_lines(self) -> None:
         lines = self._controller.lines
@@ -399,6 +422,19 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
     def _next_token(self) -> Token:
         self._last_token += 1
         return self._last_token
+
+
+def _elements_of(message: Any) -> int:
+    """How many things a request names: one, and what is in its lists, and in theirs."""
+    lists = [value for value in msgspec.structs.astuple(message) if isinstance(value, tuple)]
+    elements = [each for elements in lists for each in elements]
+    named = [
+        value
+        for each in elements
+        if isinstance(each, msgspec.Struct)
+        for value in msgspec.structs.astuple(each)
+    ]
+    return 1 + len(elements) + sum(len(value) for value in named if isinstance(value, tuple))
 
 
 def _caller(connection: Requester, request: Request) -> _Caller:

@@ -857,6 +857,54 @@ BROKERS = (
         ),
         where=_TOKENS,
     ),
+    mutant(
+        "who-waited-for-a-plan-is-not-confirmed",
+        "D-12",
+        "A request that was held back by a plan, and changes nothing, is told so by a leader nobody has confirmed.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._go_on",
+            "return self._without_records(run.request, response)",
+            "return self._after_newest(run.request, ImmediateResponse(response))",
+        ),
+        where=_REGISTRATION,
+    ),
+    mutant(
+        "confirmed-once-committed",
+        "D-12",
+        "Between a commit and its application the newest write confirms the leader by itself.",
+        "tests",
+        (
+            "kraftd.runtime.controller_apis:ControllerApis._reply_after",
+            "self._resolve(after.then, caller)",
+            "caller.reply(after.then.respond() if isinstance(after.then, NeedsRead) else after.then.response)",
+        ),
+        where=_APIS,
+    ),
+    mutant(
+        "waits-for-a-confirmed-leader-without-bound",
+        "D-16",
+        "A leader that is cut off keeps whatever it is asked, until it refuses all of it in one turn.",
+        "tests",
+        (
+            "kraftd.runtime.controller_apis:ControllerApis._handle",
+            "if elements and waiting and waiting + elements > CONFIRMED_ELEMENTS_MAX:",
+            "if False:",
+        ),
+        where=_APIS,
+    ),
+    mutant(
+        "room-of-what-was-confirmed-is-not-given-back",
+        "D-16",
+        "What has waited for a confirmed leader counts for ever: at last every refusal is another one.",
+        "tests",
+        (
+            "kraftd.runtime.controller_apis:ControllerApis._reply",
+            "self._confirmed_elements -= caller.elements",
+            "pass",
+        ),
+        where=_APIS,
+    ),
     # --- the queue ---
     mutant(
         "deadline",

@@ -911,6 +911,26 @@ DOWNLOADS = (
         where=FETCHING,
     ),
     mutant(
+        "a-whole-node-stops-doubting",
+        "D-06",
+        "Whoever loads a snapshot takes a voter with another disk for that voter, though it knows better.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch._install",
+            "if raft.rejoin.record_log_replaced():",
+            "raft.out.extend(raft.peers.accept_current_peers())\n    if raft.rejoin.record_log_replaced():",
+        ),
+        where=FETCHING,
+    ),
+    mutant(
+        "an-observer-remembers-voters",
+        "D-06",
+        "An observer whose log was replaced remembers voters, as only those do who are counted.",
+        "tests",
+        ("kraftd.raft.peers:Peers.accept_current_peers", "if not self._quorum.is_voter:", "if False:"),
+        where=FETCHING,
+    ),
+    mutant(
         "whole-log-is-forgiven",
         "D-06",
         "A node that lost records loads a snapshot, and forgets that it may have broken a promise.",

@@ -307,14 +307,34 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "sim",
         (
             "kraftd.raft.reads:Reads.wants_round",
-            "if self._on_round:\n        return now_ms >= self.retry_at_ms",
-            "if self._on_round and now_ms >= self.retry_at_ms:\n        return True",
+            "not self._on_round and ",
+            "",
         ),
     ),
     # 5 voters: a read needs two responses to one round. Node 2's response comes, the turn after it begins
     # round 2 and expects no responses to round 1 any more: those of 3, 4, 5 are dropped, and so on. Reads
     # time out while everybody is healthy. With 3 voters one response is enough, so it takes a busy leader
     # there.
+    mutant(
+        "repeated-round-expects-no-older-response",
+        "reads",
+        "A round that takes longer than its repetition is begun anew, and its responses are dropped.",
+        "tests",
+        (
+            "kraftd.raft.leader:LeaderRole.poll",
+            "elif reads.retry_at_ms <= now_ms:",
+            "elif reads.retry_at_ms <= now_ms and raft.requests.forget(RequestKind.CONFIRM) is None:",
+        ),
+        where=("tests/unit/raft/test_behaviours_announcements.py",),
+    ),
+    mutant(
+        "lost-round-is-not-repeated",
+        "reads",
+        "A round whose requests failed is not sent again: its reads wait until their deadline.",
+        "tests",
+        ("kraftd.raft.leader:LeaderRole.poll", "elif reads.retry_at_ms <= now_ms:", "elif False:"),
+        where=("tests/unit/raft/test_behaviours_announcements.py",),
+    ),
     mutant(
         "whoever-answers-confirms",
         "reads",

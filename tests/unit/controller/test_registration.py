@@ -331,6 +331,19 @@ def test_an_unregistered_broker_leaves_its_partitions_and_is_stale(world):
     assert world.ask(UnregisterBrokerRequest(5)).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
+@pytest.mark.covers("D-12")
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.NOT_CONTROLLER])
+def test_a_request_that_waited_for_a_plan_and_changes_nothing_is_confirmed(world, error):
+    world.up(5, 6)
+    world.topic(1, *[(5, 6)] * 600)
+    first, second = (world.send(UnregisterBrokerRequest(5), version=0) for _ in range(2))
+    assert world.controller.has_next_slice
+    world.read_ends_with = error
+    world.settle()
+    assert world.answers[first].error_code == ErrorCode.NONE
+    assert world.answers[second].error_code == (error or ErrorCode.BROKER_ID_NOT_REGISTERED)
+
+
 def test_blocks_of_producer_ids_are_given_to_one_broker_each_and_only_in_its_epoch(world):
     world.up(5, 6)
     starts = []

@@ -202,6 +202,36 @@ def test_a_response_to_a_heartbeat_is_no_proof_of_leadership_and_one_to_a_reads_
     assert lone.outcome(token) == ErrorCode.NONE
 
 
+@covers("D-12")
+def test_a_response_that_takes_longer_than_a_round_is_repeated_confirms_it() -> None:
+    """Seed 241256: a round trip of 133 ms, and each 125 ms a round that expected no older response."""
+    lone = leading()
+    early = lone.read()
+    sent = lone.asked(2, m.BeginQuorumEpochRequest)
+    assert sent is not None
+    lone.run(1_200)
+    late = lone.read()  # while that round is under way
+    lone.answer(sent, rpc.begin_response(ErrorCode.NONE, LeaderAndEpoch(5, ME)))
+    assert (lone.outcome(early), lone.outcome(late)) == (ErrorCode.NONE, None)
+    acknowledge(lone, 2)
+    assert lone.outcome(late) == ErrorCode.NONE
+
+
+@covers("D-12")
+def test_a_round_that_was_not_heard_is_sent_again() -> None:
+    lone = leading()
+    token = lone.read()
+    for node_id in (2, 3):
+        sent = lone.asked(node_id, m.BeginQuorumEpochRequest)
+        assert sent is not None
+        lone.feed(ev.RequestFailed(node_id, sent.correlation_id, "reset"))
+    acknowledge(lone, 2)
+    assert lone.outcome(token) is None
+    lone.run(1_000)
+    acknowledge(lone, 2)
+    assert lone.outcome(token) == ErrorCode.NONE
+
+
 @covers("BQE-14", "EQE-12", "D-14")
 def test_a_peer_that_denies_us_ends_nothing_and_is_asked_again_later() -> None:
     denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

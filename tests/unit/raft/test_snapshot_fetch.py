@@ -696,6 +696,15 @@ def test_an_observer_loads_one_too() -> None:
     assert installed(lone.written(AT_100, 10, is_whole=True)) == [AT_100]
 
 
+@covers("D-06")
+def test_an_observer_that_loads_one_in_place_of_a_damaged_log_remembers_no_voter() -> None:
+    lone = downloading(voters=(2, 3, 4), epochs=(), health=StateHealth(damage=("batch 2 is rotten",)))
+    lone.piece(b"0123456789")
+    effects = lone.written(AT_100, 10, is_whole=True)
+    assert installed(effects) == [AT_100]
+    assert not every(effects, fx.RememberPeer)
+
+
 def test_an_observer_whose_leader_falls_silent_looks_for_another_and_goes_on_there() -> None:
     lone = downloading(voters=(2, 3, 4), epochs=())
     lone.piece(b"0123456")
@@ -751,5 +760,23 @@ def test_one_with_lost_records_that_loads_a_snapshot_hears_a_voter_that_it_doubt
     lone.fetch_response(snapshot_id=AT_100)
     lone.piece(b"0123456789")
     effects = lone.written(AT_100, 10, is_whole=True)
-    assert [effect.peer for effect in every(effects, fx.RememberPeer)] == [identity_of(3)]
+    kept = [effect for effect in effects if isinstance(effect, fx.RememberStateHealth | fx.RememberPeer)]
+    assert kept == [
+        fx.RememberStateHealth(HealthKind.AMNESIA, ("batch 2 is rotten",)),
+        fx.RememberPeer(identity_of(3)),
+    ]
     assert peers.is_trusted(peers.outbound_identity(3))
+
+
+@covers("D-06")
+def test_a_whole_node_that_loads_a_snapshot_goes_on_doubting() -> None:
+    lone = follower(connected=(2,))
+    peers = lone.raft_node._raft.peers
+    peers._remembered[3] = PeerIdentity(3, b"the former disk.", 1, b"its former start")
+    lone.connect(3)
+    lone.fetch_response(snapshot_id=AT_100)
+    lone.piece(b"0123456789")
+    effects = lone.written(AT_100, 10, is_whole=True)
+    assert every(effects, fx.InstallSnapshot)
+    assert not every(effects, fx.RememberPeer)
+    assert not peers.is_trusted(peers.outbound_identity(3))

@@ -18,7 +18,7 @@ from kraftd.metadata.feature_levels import bootstrap_records
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.codec import Request
-from kraftd.protocol.limits import CLIENT_ID_MAX, RESIGN_TIMEOUT_MS_MAX
+from kraftd.protocol.limits import CLIENT_ID_MAX, CONFIRMED_ELEMENTS_MAX, RESIGN_TIMEOUT_MS_MAX
 from kraftd.protocol.messages import (
     BrokerHeartbeatRequest,
     HandshakeRequest,
@@ -67,6 +67,7 @@ class RaftState:
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.room_bytes = 1 << 20
+        self.now_ms = NOW.mono_ms
 
     def append_room_bytes(self, _epoch: int, *, is_urgent: bool) -> int:
         return self.room_bytes
@@ -75,7 +76,7 @@ class RaftState:
         self.events.append(event)
 
     def now(self) -> Now:
-        return NOW
+        return Now(self.now_ms, NOW.wall_ms)
 
 
 def apis(*operations: Operation, active: bool = True) -> tuple[ControllerApis, RaftState, Connection]:
@@ -239,6 +240,7 @@ class ToyRequest(msgspec.Struct, frozen=True):
     NAME: ClassVar[str] = "Toy"
 
     value: str = "1"
+    names: tuple[str, ...] = ()
 
 
 class ToyResponse(msgspec.Struct, frozen=True):
@@ -332,6 +334,63 @@ def test_what_people_are_told_waits_for_the_write_before_it_and_then_for_a_confi
     made.read_done(ReadDone(read.token, outcome))
     _, (_, correlation_id, response) = connection.replies
     assert (correlation_id, response.error) == (2, outcome)
+
+
+TOY_REFUSAL = replace(TOY_HEARTBEAT, event_class=EventClass.WRITES)
+
+
+@pytest.mark.covers("D-12")
+def test_what_people_are_told_between_a_commit_and_its_application_is_confirmed() -> None:
+    made, core, connection = apis(TOY_REFUSAL, *OPERATIONS)
+    receive(made, connection, request(alter("a"), 1))
+    made.append_done(AppendDone(core.events[0].token, ErrorCode.NONE, 99))
+    receive(made, connection, request(ToyRequest("at once"), 2))
+    assert [correlation_id for _, correlation_id, _ in connection.replies] == [1]
+    assert type(core.events[-1]) is ReadRequested
+
+
+@pytest.mark.covers("D-13")
+def test_a_request_that_waits_twice_waits_no_longer_than_one_that_waits_once() -> None:
+    made, core, connection = apis(TOY_REFUSAL, *OPERATIONS)
+    receive(made, connection, request(alter("a"), 1))
+    receive(made, connection, request(ToyRequest("twice"), 2))
+    core.now_ms += TIMEOUT_MS - 1
+    made.append_done(AppendDone(core.events[0].token, ErrorCode.NONE, 99))
+    assert core.events[-1].deadline_ms == core.now_ms + 1
+
+
+@pytest.mark.covers("D-16")
+@pytest.mark.parametrize("outcome", [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT])
+def test_what_waits_for_a_confirmed_leader_is_bounded_by_what_it_names(outcome: ErrorCode) -> None:
+    """Else a leader that is cut off keeps, and then refuses in one turn, whatever it is asked."""
+    made, core, connection = apis(TOY_REFUSAL, *OPERATIONS)
+    large = ToyRequest(names=("n",) * (CONFIRMED_ELEMENTS_MAX // 2 - 1))
+    for number in range(3):
+        receive(made, connection, request(large, number))
+    ((_, correlation_id, refused),) = connection.replies
+    assert (correlation_id, refused.error) == (2, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    assert "safe to repeat later" in refused.text
+    for read in core.events[:]:
+        made.read_done(ReadDone(read.token, outcome))
+    core.events.clear()
+    receive(made, connection, request(ToyRequest(names=("n",) * (2 * CONFIRMED_ELEMENTS_MAX)), 3))
+    assert len(core.events) == 1, "one alone may be larger"
+    receive(made, connection, request(ToyRequest(), 4))
+    assert connection.replies[-1][2].error == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+@pytest.mark.covers("D-16")
+def test_brokers_are_not_refused_for_what_waits_for_a_confirmed_leader() -> None:
+    made, core, connection = apis(TOY_REFUSAL, *OPERATIONS)
+    receive(made, connection, request(alter("a"), 1))
+    receive(made, connection, request(ToyRequest(names=("n",) * (2 * CONFIRMED_ELEMENTS_MAX)), 2))
+    beat = BrokerHeartbeatRequest(broker_id=7, broker_epoch=1)
+    receive(made, connection, request(beat, 3))
+    made.append_done(AppendDone(core.events[0].token, ErrorCode.NONE, 99))
+    errors = [
+        response.error_code for _, correlation_id, response in connection.replies if correlation_id == 3
+    ]
+    assert ErrorCode.THROTTLING_QUOTA_EXCEEDED not in errors
 
 
 def test_an_api_of_its_own_is_read_once_the_leader_is_confirmed() -> None:
