@@ -79,9 +79,8 @@ class Peers:
         """Remember the voters that answer us now in place of those remembered, after our own amnesia was
         found. An observer remembers none.
         """
-        if not self._quorum.is_voter:
-            return []
-        voters = [peer for _, peer in self._outbound.values() if peer.node_id in self._quorum.voters]
+        remembered = self._quorum.voters if self._quorum.is_voter else ()
+        voters = [peer for _, peer in self._outbound.values() if peer.node_id in remembered]
         return [effect for peer in voters for effect in self._remember(peer)]
 
     def close(self, connection: int) -> None:

@@ -1,6 +1,6 @@
 """Which broker or observer lives behind a link over which nobody could catch up, and so may be brought near.
 
-A leader cuts its log at each snapshot where the retention holds no two of them, as D-22 says; what a replica
+A leader cuts its log at the oldest of the snapshots that the retention holds, as D-22 says; what a replica
 downloads stays for a fetch timeout after its last piece. A broker that was told of a snapshot loads it piece
 by piece, one a round trip, and meanwhile the log goes on. What was written meanwhile, and what is written
 while it reads that, it must have read before the next snapshot takes the place of it; else it is told of that
@@ -91,7 +91,7 @@ def fetches(sizes: Iterable[int], fetch_bytes: int) -> int:
 
 
 def link_of(shape: "Shape", written: Written, snapshot_bytes: int, latency_us: int) -> Link | None:
-    """What a link of this latency, there and back, must carry; None if the log stays for long enough anyway.
+    """What a link of this latency, there and back, must carry; None if the log stays for ever.
 
     Args:
         shape: How the cluster was drawn.
@@ -105,9 +105,12 @@ def link_of(shape: "Shape", written: Written, snapshot_bytes: int, latency_us: i
     if shape.snapshot_interval_ms:
         interval_us = min(interval_us, shape.snapshot_interval_ms * 1_000)
     leased_bytes = snapshot_bytes + interval_us * written.bytes_a_us
-    kept_bytes = snapshot_bytes + leased_bytes
-    is_cut = 0 <= shape.retention_bytes < kept_bytes or 0 <= shape.retention_ms * 1_000 < interval_us
-    if not is_cut:
+    older = float("inf")  # snapshots beside the newest that are kept, with the log behind them
+    if shape.retention_bytes >= 0:
+        older = min(older, max(0, shape.retention_bytes - snapshot_bytes) // leased_bytes)
+    if shape.retention_ms >= 0:
+        older = min(older, shape.retention_ms * 1_000 // interval_us)
+    if older == float("inf"):
         return None
     round_trip_us = latency_us + shape.jitter_us  # each way takes half the jitter, on average
     piece_bytes = min(shape.snapshot_chunk_bytes, shape.fetch_bytes)
@@ -115,7 +118,7 @@ def link_of(shape: "Shape", written: Written, snapshot_bytes: int, latency_us: i
         piece_us=round_trip_us + shape.fsync_us // READS_A_SYNC + shape.fsync_us,
         pieces=-(-snapshot_bytes // piece_bytes),
         load=fetches(written.sizes, shape.fetch_bytes) * round_trip_us / written.took_us,
-        until_cut_us=shape.timing.fetch_timeout_ms * 1_000 + interval_us,
+        until_cut_us=shape.timing.fetch_timeout_ms * 1_000 + (1 + older) * interval_us,
         lease_us=interval_us if 0 <= shape.retention_bytes < leased_bytes else float("inf"),
     )
 

@@ -516,15 +516,17 @@ def _power_off(world: "World", node: "SimNode") -> None:
 
 
 class LostElection(Fault):
-    """The election file is gone."""
+    """The election file is gone. Of a directory that is new it says what the next start writes anyway."""
 
     name = "lost quorum-state"
     mean_s = 25
 
     def apply(self, world: "World") -> bool:
         node = any_of(world, lambda node: node.is_voter and node.is_on)
-        harm = Harm(noticed=True)
-        if node is None or not _may_lose_its_past(world, node, harm):
+        if node is None:
+            return False
+        harm = Harm(perhaps=True) if _knows_no_epoch(node) else Harm(noticed=True)
+        if not _may_lose_its_past(world, node, harm):
             return False
         _power_off(world, node)
         if not node.fs.exists(ELECTION):
@@ -532,6 +534,11 @@ class LostElection(Fault):
         world.fault_budget.note(node, harm)
         _remove(node, ELECTION)
         return True
+
+
+def _knows_no_epoch(node: "SimNode") -> bool:
+    """Whether a voter knows epoch 0 alone: nothing was promised in it."""
+    return node.raft_node is not None and node.raft_node.epoch == 0
 
 
 class LostSidecar(Fault):

@@ -66,6 +66,14 @@ SNAPSHOT_BYTES = 24_697
             True,
             id="a log that grows faster than it can be read",
         ),
+        pytest.param(
+            {"retention_bytes": 60_000},
+            145_433,
+            WRITTEN,
+            18_835,
+            True,
+            id="a log of two snapshots, read for long",
+        ),
         pytest.param({"retention_bytes": 100 << 20}, FAR_US, WRITTEN, SNAPSHOT_BYTES, False, id="a log kept"),
         pytest.param(
             {"retention_bytes": -1}, FAR_US, WRITTEN, SNAPSHOT_BYTES, False, id="a log kept for ever"

@@ -927,7 +927,7 @@ DOWNLOADS = (
         "D-06",
         "An observer whose log was replaced remembers voters, as only those do who are counted.",
         "tests",
-        ("kraftd.raft.peers:Peers.accept_current_peers", "if not self._quorum.is_voter:", "if False:"),
+        ("kraftd.raft.peers:Peers.accept_current_peers", " if self._quorum.is_voter else ()", ""),
         where=FETCHING,
     ),
     mutant(
