@@ -63,7 +63,7 @@ class _Caller(msgspec.Struct, frozen=True):
     deadline_ms: int = NEVER_MS
     """When it is told that no majority has confirmed the leader."""
     elements: int = 0
-    """Of its request, if it is bounded by them how many wait for that."""
+    """How many things its request names, where those are bounded that wait for that; else 0."""
 
     def reply(self, message: Any) -> None:
         self.connection.reply(self.version, self.correlation_id, message)
