@@ -304,6 +304,7 @@ def nothing_to_write(_context: Context, request: ToyRequest) -> tuple[list[Confi
 
 
 TOY_HEARTBEAT = WriteOperation(ToyRequest, nothing_to_write, toy_refusal, event_class=EventClass.SESSIONS)
+TOY_REFUSAL = replace(TOY_HEARTBEAT, event_class=EventClass.WRITES)
 
 
 @pytest.mark.covers("D-13")
@@ -323,7 +324,7 @@ def test_a_response_without_records_waits_for_no_write_that_has_ended(outcome: E
 def test_what_people_are_told_waits_for_the_write_before_it_and_then_for_a_confirmed_leader(
     outcome: ErrorCode,
 ) -> None:
-    made, core, connection = apis(replace(TOY_HEARTBEAT, event_class=EventClass.WRITES), *OPERATIONS)
+    made, core, connection = apis(TOY_REFUSAL, *OPERATIONS)
     receive(made, connection, request(alter("a"), 1))
     (write,) = core.events
     receive(made, connection, request(ToyRequest("later"), 2))
@@ -334,9 +335,6 @@ def test_what_people_are_told_waits_for_the_write_before_it_and_then_for_a_confi
     made.read_done(ReadDone(read.token, outcome))
     _, (_, correlation_id, response) = connection.replies
     assert (correlation_id, response.error) == (2, outcome)
-
-
-TOY_REFUSAL = replace(TOY_HEARTBEAT, event_class=EventClass.WRITES)
 
 
 @pytest.mark.covers("D-12")
