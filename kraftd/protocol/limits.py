@@ -114,6 +114,9 @@ further ones are refused. Their responses are kept until then, and all of them m
 takes some 30 ms.
 """
 
+BYTES_AN_ELEMENT: Final = 64
+"""So many bytes of names and values in such a request count as one more element."""
+
 OPERATION_RECORDS_MAX: Final = 10_000
 """Records of one operation; above, it is refused as a whole."""
 SUBSCRIPTIONS_LENGTH_MAX: Final = 64 * KIB

@@ -5,8 +5,8 @@ an older start, comes back under its id. A peer that has been seen to fetch with
 is not whole: when the same start of it uses its id again, it claims to be whole, and is accepted. A later
 start is not: it may be that of a newer backup, which never knew.
 
-What a node with amnesia remembers of the others may be out of date, too: it rejects no identity, and accepts
-the node that answers at a voter's configured address as that voter.
+What a node with amnesia remembers of the others may be out of date, too: until it has heard a voter, it
+accepts the node that answers at the voter's configured address as that voter (`Rejoin.believes_address_of`).
 
 The identity of a voter was proved before it comes here (`kraftd.raft.claims`). Only voters are remembered,
 and only by voters.
@@ -46,9 +46,8 @@ class Peers:
             return [RefusePeer(connection, f"node id {peer.node_id} is mine: two nodes share one id")]
         effects: list[Effect] = []
         if peer.node_id in self._quorum.voters and self._quorum.is_voter:
-            # Our memory may be out of date if we have forgotten: the node that answers at its address is that
-            # voter.
-            if (outbound and self._rejoin.has_forgotten) or not self.identity_conflict(peer):
+            is_believed = outbound and self._rejoin.believes_address_of(peer.node_id)
+            if is_believed or not self.identity_conflict(peer):
                 effects = self._remember(peer)
             effects += self._replace(peer, outbound=outbound)
         self._connections[connection] = peer
@@ -77,11 +76,13 @@ class Peers:
 
     def accept_current_peers(self) -> list[Effect]:
         """Remember the voters that answer us now in place of those remembered, after our own amnesia was
-        found. An observer remembers none.
+        found, and unless they were heard since. An observer remembers none.
         """
-        remembered = self._quorum.voters if self._quorum.is_voter else ()
-        voters = [peer for _, peer in self._outbound.values() if peer.node_id in remembered]
-        return [effect for peer in voters for effect in self._remember(peer)]
+        if not self._quorum.is_voter:
+            return []
+        answering = [peer for _, peer in self._outbound.values()]
+        believed = [peer for peer in answering if self._rejoin.believes_address_of(peer.node_id)]
+        return [effect for peer in believed for effect in self._remember(peer)]
 
     def close(self, connection: int) -> None:
         """Forget a connection that ended."""
@@ -142,9 +143,12 @@ class Peers:
 
     def conflicting_voters(self) -> list[NodeId]:
         """Return the voter ids, in order, whose connected peer is not the one remembered."""
-        if self._rejoin.has_forgotten or not self._quorum.is_voter:
+        if not self._quorum.is_voter:
             return []
-        return sorted({peer.node_id for peer in self._connections.values() if self.identity_conflict(peer)})
+        known = [
+            peer for peer in self._connections.values() if not self._rejoin.believes_address_of(peer.node_id)
+        ]
+        return sorted({peer.node_id for peer in known if self.identity_conflict(peer)})
 
     def record_rejoining(self, peer: PeerIdentity) -> bool:
         """Record that a voter fetched without its id, and so knows that it is not whole. Returns whether that

@@ -85,10 +85,21 @@ class Rejoin:
 
     @property
     def has_forgotten(self) -> bool:
-        """Whether votes or acknowledgements were forgotten. Such a node rejects no identity: what it
-        remembers of the others may be out of date.
-        """
+        """Whether votes or acknowledgements were forgotten."""
         return bool(self.health.amnesia)
+
+    def believes_address_of(self, voter: NodeId) -> bool:
+        """Whether whoever answers at the address of this voter is that voter, whatever is remembered of it.
+
+        What a node that has forgotten remembers of the others may be out of date. So it takes each as it
+        comes, once: whom it has heard since, it knows.
+
+        Nodes 1 and 2 follow node 3's epoch 7, node 2 has heard both, and a batch in its log is rotten. Nodes
+        1 and 3 commit a record; then node 1 comes back as an old copy of its directory. Node 2 loads a
+        snapshot from node 3, and counts again at once, as node 3 was elected later than all that node 2 could
+        have forgotten. If it took the old copy for node 1, the two would elect node 2, and lose the record.
+        """
+        return self.has_forgotten and voter in self.unheard
 
     @property
     def can_confirm_leader(self) -> bool:

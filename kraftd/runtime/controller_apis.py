@@ -38,6 +38,7 @@ from kraftd.errors import ErrorCode, InvariantError
 from kraftd.protocol.brief import brief
 from kraftd.protocol.codec import Request
 from kraftd.protocol.limits import (
+    BYTES_AN_ELEMENT,
     CLIENT_ID_MAX,
     CONFIRMED_ELEMENTS_MAX,
     RESIGN_TIMEOUT_MS_MAX,
@@ -63,7 +64,7 @@ class _Caller(msgspec.Struct, frozen=True):
     deadline_ms: int = NEVER_MS
     """When it is told that no majority has confirmed the leader."""
     elements: int = 0
-    """How many things its request names, where those are bounded that wait for that; else 0."""
+    """How much its request names, where that is bounded while it waits for that; else 0."""
 
     def reply(self, message: Any) -> None:
         self.connection.reply(self.version, self.correlation_id, message)
@@ -279,15 +280,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         elif type(decision) is Started:
             self._plans[decision.run] = _caller(connection, request)
         elif isinstance(decision, AfterWrite | NeedsRead):
-            deadline_ms = now.mono_ms + self._timeout_ms
-            elements = _elements_of(message) if event_class is EventClass.WRITES else 0
-            caller = _Caller(connection, request.api_version, request.correlation_id, deadline_ms, elements)
-            waiting = self._confirmed_elements
-            if elements and waiting and waiting + elements > CONFIRMED_ELEMENTS_MAX:
-                caller.reply(decision.refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED))
-            else:
-                self._confirmed_elements += elements
-                self._resolve(decision, caller)
+            self._begin_to_wait(decision, _caller(connection, request), message, now, event_class)
         if controller.lines:
             self._write_lines()
         self._observe(message.NAME, event_class, started_ns, now, arrived_ns)
@@ -296,15 +289,40 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         """Append one slice, and reply to those whose plans ended without one."""
         started_ns = self._clock_ns()
         while type(item := self._controller.next_slice(now)) is Resolved:
-            caller = self._plans.pop(item.run, None)
-            if caller is not None:
-                self._resolve(item.decision, caller)
+            caller, run, decision = self._plans.pop(item.run, None), item.run, item.decision
+            if caller is None:
+                continue
+            if isinstance(decision, ImmediateResponse):
+                caller.reply(decision.response)
+            else:
+                self._begin_to_wait(decision, caller, run.request, now, self._controller.class_of(run))
         if type(item) is Write and item.slice_of is not None:
             caller = self._plans.pop(item.slice_of, None) if item.is_last else None
             event_class = self._controller.class_of(item.slice_of)
             self._append(item, caller, now, event_class)
             self._observe(item.kind, event_class, started_ns, now)
         self._write_lines()
+
+    def _begin_to_wait(
+        self,
+        decision: AfterWrite | NeedsRead,
+        caller: _Caller,
+        message: Any,
+        now: Now,
+        event_class: EventClass,
+    ) -> None:
+        """Let a request without a write of its own wait, unless too much waits for a confirmed leader."""
+        last = decision.then if isinstance(decision, AfterWrite) else decision
+        is_bounded = event_class is EventClass.WRITES and isinstance(last, NeedsRead)
+        elements = _elements_of(message) if is_bounded else 0
+        waiting = self._confirmed_elements
+        if elements and waiting and waiting + elements > CONFIRMED_ELEMENTS_MAX:
+            caller.reply(decision.refuse(ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+            return
+        self._confirmed_elements += elements
+        self._resolve(
+            decision, replace(caller, deadline_ms=now.mono_ms + self._timeout_ms, elements=elements)
+        )
 
     def _resolve(self, decision: DecisionWithoutWrite, caller: _Caller) -> None:
         if isinstance(decision, ImmediateResponse):
@@ -323,8 +341,7 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
         """Reply once a majority has confirmed that this node leads, or that could not be."""
         token = self._next_token()
         self._reads[token] = (read, caller)
-        deadline_ms = min(caller.deadline_ms, self._driver.now().mono_ms + self._timeout_ms)
-        self._driver.deliver(ReadRequested(token, deadline_ms))
+        self._driver.deliver(ReadRequested(token, caller.deadline_ms))
 
     def _reply_after(self, after: AfterWrite, caller: _Caller) -> None:
         """Reply once a write is committed, the newest one.
@@ -425,16 +442,20 @@ class ControllerApis(OutcomeHandler, TimedTurnTask):
 
 
 def _elements_of(message: Any) -> int:
-    """How many things a request names: one, and what is in its lists, and in theirs."""
-    lists = [value for value in msgspec.structs.astuple(message) if isinstance(value, tuple)]
-    elements = [each for elements in lists for each in elements]
-    named = [
-        value
-        for each in elements
-        if isinstance(each, msgspec.Struct)
-        for value in msgspec.structs.astuple(each)
-    ]
-    return 1 + len(elements) + sum(len(value) for value in named if isinstance(value, tuple))
+    """How much a request names: one, each element of its lists and of theirs, and each
+    `BYTES_AN_ELEMENT` bytes of names and values.
+    """
+    elements, left = 1, [message]
+    while left:
+        value = left.pop()
+        if isinstance(value, msgspec.Struct):
+            left += msgspec.structs.astuple(value)
+        elif isinstance(value, tuple):
+            elements += len(value)
+            left += value
+        elif isinstance(value, str | bytes):
+            elements += len(value) // BYTES_AN_ELEMENT
+    return elements
 
 
 def _caller(connection: Requester, request: Request) -> _Caller:

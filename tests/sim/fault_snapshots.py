@@ -335,7 +335,9 @@ class PowerCutBehindASnapshot(Fault):
         newest, log = node.directory.snapshots.newest, node.directory.log
         if newest is None or newest.id.offset <= log.flushed_offset:
             later(world, LOOK_US, lambda: self._wait(world, node, left - 1))
-        elif may_go_down(world, node):
+            return
+        node.slow_flush = 1.0
+        if may_go_down(world, node):
             world.statistics[f"met: {self.name}"] += 1
             node.cut_power(down_us=down_us(world))
 

@@ -11,6 +11,7 @@ import pytest
 
 from kraftd.errors import ErrorCode
 from kraftd.raft.epoch_states import Candidate, Leader
+from kraftd.raft.events import LogDamaged
 from kraftd.types import Election, NodeId, ReplicaKey
 from tests.stories.cluster import Cluster, Disk
 from tests.stories.test_replication import with_logs
@@ -287,6 +288,57 @@ def test_an_old_copy_makes_nobody_doubt_itself() -> None:
     cluster.start(1)
     cluster.run_until(lambda: not cluster.raft_node(2).is_whole)
     acknowledge(cluster, cluster.elect())
+
+
+@pytest.mark.covers("D-06")
+def test_an_old_copy_gets_no_leader_elected_by_one_whose_rotten_log_was_replaced() -> None:
+    """That one counts as soon as it has the snapshot, by the leader that it followed before."""
+    cluster = Cluster(chunk_bytes=1_000_000)
+    assert cluster.elect() == 1
+    for number in range(10):
+        cluster.append(1, b"%d" % number)
+    cluster.run(3_000)
+    backup = copy.deepcopy(cluster.nodes[3].disk)
+    backup.election = Election(backup.election.epoch, voted=backup.election.voted)  # before it heard of 1
+    for _ in range(2):
+        cluster.restart(3)
+        cluster.run(3_000)
+    for successor in (2, 1):
+        assert cluster.leader is not None
+        cluster.resign(cluster.leader, to=successor)
+        cluster.run(3_000)
+    assert cluster.leader == 1
+
+    # A batch of node 2 is rotten, and it is cut off from the leader, whose log does not reach back any more.
+    cluster.feed(2, LogDamaged(cluster.nodes[2].disk.generation, "batch 4 is rotten"))
+    cluster.run(500)
+    cut(cluster, (1, 2))
+    cluster.raft_node(2)._raft.random_source.part = 0.9  # it asks node 3 first who leads
+    cluster.run(6_000)
+    for number in range(10):
+        cluster.append(1, b"more %d" % number)
+    cluster.run(500)
+    snapshot_id = cluster.take_snapshot(1)
+    cluster.cut_log(1, snapshot_id)
+    cluster.run(200)
+    acknowledge(cluster, 1)
+
+    # Node 3 has an old copy of its directory, and hears node 2 only.
+    cluster.crash(3)
+    put_back(cluster, 3, backup)
+    peers = cluster.raft_node(2)._raft.peers
+    cluster.cut |= {(1, 3), (3, 1)}
+    cluster.start(3)
+    cluster.run_until(lambda: peers.conflicting_voters() == [3])
+    cluster.raft_node(2)._raft.random_source.part = 0.33
+    cluster.cut -= {(1, 2), (2, 1)}
+    cluster.run_until(lambda: snapshot_id in cluster.nodes[2].loaded)
+    cluster.crash(1)
+    assert nobody_leads(cluster)
+    cluster.cut.clear()
+    cluster.start(1)
+    cluster.run_until(cluster.has_converged)
+    assert cluster.values(cluster.elect())[-1] == b"precious"
 
 
 @pytest.mark.covers("D-06", "HWM-02")

@@ -18,6 +18,7 @@ _PLANTED = ("tests/unit/controller/test_planted_failures.py",)
 _TOKENS = ("tests/unit/controller/test_delegation_token_control.py",)
 _CONTROLLER = ("tests/unit/controller/test_controller.py",)
 _APIS = ("tests/unit/runtime/test_controller_apis.py",)
+_CONFIRMED = ("tests/unit/runtime/test_confirmed_answers.py",)
 
 BROKERS = (
     # --- sessions ---
@@ -887,7 +888,7 @@ BROKERS = (
         "A leader that is cut off keeps whatever it is asked, until it refuses all of it in one turn.",
         "tests",
         (
-            "kraftd.runtime.controller_apis:ControllerApis._handle",
+            "kraftd.runtime.controller_apis:ControllerApis._begin_to_wait",
             "if elements and waiting and waiting + elements > CONFIRMED_ELEMENTS_MAX:",
             "if False:",
         ),
@@ -904,6 +905,78 @@ BROKERS = (
             "pass",
         ),
         where=_APIS,
+    ),
+    mutant(
+        "room-of-what-waited-for-a-refused-write-is-not-given-back",
+        "D-16",
+        "The same of what has waited for a write that the log refused.",
+        "tests",
+        (
+            "kraftd.runtime.controller_apis:ControllerApis.append_done",
+            "self._reply(other, after.refuse(error))",
+            "other.reply(after.refuse(error))",
+        ),
+        where=_CONFIRMED,
+    ),
+    mutant(
+        "room-of-what-came-after-a-failed-write-is-not-given-back",
+        "D-16",
+        "The same of what was to wait for a write that had failed already.",
+        "tests",
+        (
+            "kraftd.runtime.controller_apis:ControllerApis._reply_after",
+            "self._reply(caller, after.refuse(ErrorCode.REQUEST_TIMED_OUT))",
+            "caller.reply(after.refuse(ErrorCode.REQUEST_TIMED_OUT))",
+        ),
+        where=_CONFIRMED,
+    ),
+    mutant(
+        "lists-in-lists-do-not-count",
+        "D-16",
+        "A request that names one topic and a million partitions waits as if it named nothing.",
+        "tests",
+        (
+            "kraftd.runtime.controller_apis:_elements_of",
+            "            left += value\n",
+            "            left += [each for each in value if isinstance(each, str | bytes)]\n",
+        ),
+        where=_CONFIRMED,
+    ),
+    mutant(
+        "long-names-do-not-count",
+        "D-16",
+        "A cut-off leader keeps values of a megabyte, thousands of them.",
+        "tests",
+        (
+            "kraftd.runtime.controller_apis:_elements_of",
+            "len(value) // BYTES_AN_ELEMENT",
+            "0",
+        ),
+        where=_CONFIRMED,
+    ),
+    mutant(
+        "plans-wait-without-bound",
+        "D-16",
+        "What was worked off in slices, and found nothing to do, waits for a confirmed leader without bound.",
+        "tests",
+        (
+            "kraftd.runtime.controller_apis:ControllerApis._run_slice",
+            "self._begin_to_wait(decision, caller, run.request, now, self._controller.class_of(run))",
+            "self._resolve(decision, replace(caller, deadline_ms=now.mono_ms + self._timeout_ms))",
+        ),
+        where=_CONFIRMED,
+    ),
+    mutant(
+        "what-has-written-is-refused-like-a-read",
+        "D-13",
+        "A plan with slices in the log is told that it was not appended.",
+        "tests",
+        (
+            "kraftd.controller.active_controller:ActiveController._without_write",
+            "run.slices == 0 and ",
+            "",
+        ),
+        where=_CONFIRMED,
     ),
     # --- the queue ---
     mutant(

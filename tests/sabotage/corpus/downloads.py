@@ -913,12 +913,36 @@ DOWNLOADS = (
     mutant(
         "a-whole-node-stops-doubting",
         "D-06",
-        "Whoever loads a snapshot takes a voter with another disk for that voter, though it knows better.",
+        "Whoever has not heard a voter yet takes one with another disk for that voter, though it knows better.",
         "tests",
         (
-            "kraftd.raft.snapshot_fetch:SnapshotFetch._install",
-            "if raft.rejoin.record_log_replaced():",
-            "raft.out.extend(raft.peers.accept_current_peers())\n    if raft.rejoin.record_log_replaced():",
+            "kraftd.raft.rejoin:Rejoin.believes_address_of",
+            "self.has_forgotten and voter in self.unheard",
+            "voter in self.unheard",
+        ),
+        where=FETCHING,
+    ),
+    mutant(
+        "an-old-copy-is-believed",
+        "D-06",
+        "Whose log a snapshot replaced takes an old copy for a voter that it has heard, and counts at once.",
+        "tests",
+        (
+            "kraftd.raft.rejoin:Rejoin.believes_address_of",
+            "self.has_forgotten and voter in self.unheard",
+            "self.has_forgotten",
+        ),
+        where=("tests/stories/test_old_promises.py",),
+    ),
+    mutant(
+        "an-old-copy-is-believed-later",
+        "D-06",
+        "The same of one that connects between the snapshot and the moment from which its reader counts.",
+        "tests",
+        (
+            "kraftd.raft.peers:Peers.identify",
+            "outbound and self._rejoin.believes_address_of(peer.node_id)",
+            "outbound and self._rejoin.has_forgotten",
         ),
         where=FETCHING,
     ),
@@ -927,7 +951,11 @@ DOWNLOADS = (
         "D-06",
         "An observer whose log was replaced remembers voters, as only those do who are counted.",
         "tests",
-        ("kraftd.raft.peers:Peers.accept_current_peers", " if self._quorum.is_voter else ()", ""),
+        (
+            "kraftd.raft.peers:Peers.accept_current_peers",
+            "    if not self._quorum.is_voter:\n        return []\n",
+            "",
+        ),
         where=FETCHING,
     ),
     mutant(

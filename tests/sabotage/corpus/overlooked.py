@@ -7,6 +7,7 @@ has a story or a unit test since; those that seeds of the simulator notice as we
 from tests.sabotage.mutant import Mutant, mutant
 
 _MET = "tests/stories/test_old_promises.py"
+_READS = ("tests/unit/raft/test_behaviours_announcements.py",)
 _APPENDING = "tests/unit/raft/test_appending.py"
 
 OVERLOOKED: tuple[Mutant, ...] = (
@@ -61,6 +62,38 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "Who confirmed an earlier round counts in the next one.",
         "sim",
         ("kraftd.raft.reads:Reads.begin_round", "self._acknowledged.clear()", "pass"),
+    ),
+    mutant(
+        "round-keeps-its-answers-of-five",
+        "D-12",
+        "The same, where a single answer more makes a majority.",
+        "tests",
+        ("kraftd.raft.reads:Reads.begin_round", "self._acknowledged.clear()", "pass"),
+        where=_READS,
+    ),
+    mutant(
+        "repeated-round-takes-new-reads-along",
+        "D-12",
+        "A round is sent again under its number, and an answer to its first sending confirms a later read.",
+        "tests",
+        (
+            "kraftd.raft.reads:Reads.repeat_round",
+            "return self.round",
+            "self._on_round = [read for read in self._reads if not read.confirmed]\n    return self.round",
+        ),
+        where=_READS,
+    ),
+    mutant(
+        "round-is-repeated-for-nobody",
+        "D-12",
+        "Voters are asked to confirm the leader for reads whose time is up.",
+        "tests",
+        (
+            "kraftd.raft.reads:Reads._take",
+            "self.retry_at_ms = NEVER_MS",
+            "pass",
+        ),
+        where=_READS,
     ),
     mutant(
         "second-group-waits-by-the-first",

@@ -209,12 +209,46 @@ def test_a_response_that_takes_longer_than_a_round_is_repeated_confirms_it() -> 
     early = lone.read()
     sent = lone.asked(2, m.BeginQuorumEpochRequest)
     assert sent is not None
-    lone.run(1_200)
-    late = lone.read()  # while that round is under way
+    lone.run(100)
+    late = lone.read()  # while that round is under way, and before it is repeated
+    lone.run(1_100)
     lone.answer(sent, rpc.begin_response(ErrorCode.NONE, LeaderAndEpoch(5, ME)))
     assert (lone.outcome(early), lone.outcome(late)) == (ErrorCode.NONE, None)
     acknowledge(lone, 2)
     assert lone.outcome(late) == ErrorCode.NONE
+
+
+@covers("D-12")
+def test_each_round_is_confirmed_by_a_majority_of_its_own() -> None:
+    lone = Lone(voters=range(1, 6), connected=range(2, 6), election=Election(4), epochs=(1, 4))
+    lone.run_to_deadline()
+    for _pre_vote_then_vote in range(2):
+        for voter in (2, 3):
+            lone.vote_response(voter, granted=True)
+    position = lone.raft_node.log.position
+    for voter in (2, 3):
+        lone.ask_fetch(position.offset, position.epoch, replica=voter)
+    acknowledge(lone, 2, 3, 4, 5)
+    early = lone.read()
+    acknowledge(lone, 2)
+    acknowledge(lone, 3)
+    late = lone.read()
+    acknowledge(lone, 4)
+    assert (lone.outcome(early), lone.outcome(late)) == (ErrorCode.NONE, None)
+    acknowledge(lone, 5)
+    assert lone.outcome(late) == ErrorCode.NONE
+
+
+@covers("D-12")
+def test_nobody_is_asked_to_confirm_for_reads_that_are_gone() -> None:
+    lone = leading()
+    acknowledge(lone, 2, 3)
+    token = lone.read(deadline_ms=200)
+    lone.run(201)
+    assert lone.outcome(token) == ErrorCode.REQUEST_TIMED_OUT
+    acknowledge(lone, 2, 3)
+    lone.run(700)  # until just before the next announcement
+    assert lone.asked(2, m.BeginQuorumEpochRequest) is None
 
 
 @covers("D-12")

@@ -769,6 +769,29 @@ def test_one_with_lost_records_that_loads_a_snapshot_hears_a_voter_that_it_doubt
 
 
 @covers("D-06")
+@pytest.mark.parametrize("connects", ["before", "after"])
+def test_one_with_lost_records_that_loads_a_snapshot_knows_whom_it_has_heard(connects: str) -> None:
+    """It counts by the leader of before: who only then is another must not be counted together with it."""
+    lone = follower(health=StateHealth(damage=("batch 2 is rotten",)), connected=(2, 3))
+    lone.fetch_response()
+    lone.run(100)
+    lone.answer(lone.asked(3, m.FetchRequest), rpc.fetch_response(ErrorCode.NONE, LeaderAndEpoch(5, 2)))
+    raft = lone.raft_node._raft
+    assert 3 not in raft.rejoin.unheard
+    raft.peers._remembered[3] = PeerIdentity(3, b"the former disk.", 1, b"its former start")
+    lone.fetch_response(snapshot_id=AT_100)
+    if connects == "before":
+        lone.connect(3)
+    lone.piece(b"0123456789")
+    effects = lone.written(AT_100, 10, is_whole=True)
+    if connects == "after":
+        effects += lone.connect(3)
+    assert raft.rejoin.has_forgotten
+    assert not every(effects, fx.RememberPeer)
+    assert raft.peers.conflicting_voters() == [3]
+
+
+@covers("D-06")
 def test_a_whole_node_that_loads_a_snapshot_goes_on_doubting() -> None:
     lone = follower(connected=(2,))
     peers = lone.raft_node._raft.peers
