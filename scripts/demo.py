@@ -87,24 +87,29 @@ class Quorum:
             if code not in (0, -signal.SIGKILL):
                 raise DemoError(f"node {node} ended with {code}")
 
-    def ctl(self, *words: str, expect: int = 0, shown: bool = True) -> str:
-        """Run kraftctl, show the command and what it printed, and check its exit code."""
+    def ctl(self, *words: str, expect: int = 0, shown: bool = True, wanted: bool = False) -> str:
+        """Run kraftctl, show the command and what it printed, and check its exit code.
+
+        On a terminal it prints by itself, as wide as that is, unless what it printed is wanted.
+        """
         if shown:
             show(shlex.join(["kraftctl", *words]))
-        env = os.environ | {"KRAFTD_BOOTSTRAP": self.bootstrap, "COLUMNS": str(console.width)}
+        prints = shown and not wanted and console.is_terminal
+        if prints:
+            sys.stdout.flush()
         done = subprocess.run(
             [BIN / "kraftctl", *words],
             cwd=self.directory,
-            env=env,
-            stdout=subprocess.PIPE,
+            env=os.environ | {"KRAFTD_BOOTSTRAP": self.bootstrap},
+            stdout=None if prints else subprocess.PIPE,
             text=True,
             check=False,
         )
-        if shown:
+        if shown and not prints:
             console.print(Text(done.stdout.rstrip()), style="bright_black", soft_wrap=True)
         if done.returncode != expect:
             raise DemoError(f"kraftctl {words[0]} ended with {done.returncode}, not {expect}")
-        return done.stdout
+        return done.stdout or ""
 
     @property
     def bootstrap(self) -> str:
@@ -167,7 +172,7 @@ def main() -> int:
 def found_a_cluster(quorum: Quorum) -> Iterator[tuple[str, str]]:
     """Format, start, look, write."""
     title("Three nodes, a cluster id, and a start")
-    cluster_id = quorum.ctl("random-uuid").strip()
+    cluster_id = quorum.ctl("random-uuid", wanted=True).strip()
     for node in NODES:
         quorum.ctl("format", "--cluster-id", cluster_id, "--config", f"node-{node}.properties")
     began = time.perf_counter()
@@ -204,7 +209,7 @@ def hand_over(quorum: Quorum) -> Iterator[tuple[str, str]]:
     leader = quorum.leader()
     successor = next(node for node in NODES if node != leader)
     title(f"Hand over from node {leader} to node {successor}, on purpose")
-    shown = quorum.ctl("resign", "--to", str(successor), "--wait")
+    shown = quorum.ctl("resign", "--to", str(successor), "--wait", wanted=True)
     took = re.search(r"LeaderlessMs:\s+(\d+)", shown)
     yield "hand-over without a leader", f"{took[1]} ms" if took else "see above"
 
@@ -237,7 +242,7 @@ def replay_the_log(quorum: Quorum) -> Iterator[tuple[str, str]]:
         return
     title("Replay it in Spark")
     began = time.perf_counter()
-    report = quorum.ctl("replay", "exported", "--out", "replayed")
+    report = quorum.ctl("replay", "exported", "--out", "replayed", wanted=True)
     yield "Spark replay of the export, JVM included", f"{time.perf_counter() - began:.1f} s"
     if held not in report:
         raise DemoError(f"the daemon's image is {held}, Spark's is another")

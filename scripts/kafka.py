@@ -3,11 +3,13 @@
     scripts/kafka.py [--brokers N]      start them: controllers at 127.0.0.1:9191 to 9193, the broker at 9092
     scripts/kafka.py kafka-topics ...   one of Kafka's own tools, by the name that Kafka's bin/ gives it
 
+A process that ends, or is killed, is told in a line, and the others go on.
 The configurations are those in config/, the directories are below build/kafka-cluster and stay there for the
 next start. Kafka's jars come from Maven Central, once; Java 17 and Maven are all that is needed, and where
 they are missing one line says so.
 """
 
+import json
 import shutil
 import signal
 import subprocess
@@ -43,6 +45,15 @@ TOOLS = {
     "kafka-storage": "kafka.tools.StorageTool",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 }
+TOOLS_TEXT = "\n  ".join(
+    [
+        "Kafka's tools: .venv/bin/python scripts/kafka.py TOOL …, of which there are",
+        *textwrap.wrap(", ".join(TOOLS), 76, break_on_hyphens=False),
+    ]
+)
+USAGE = f"""\
+make kafka [ARGS="--brokers N"]: three controllers and 1 to 3 brokers, here.
+{TOOLS_TEXT}"""
 STARTED = "Kafka Server started"
 WAIT_S = 120.0
 STOP_S = 20.0
@@ -57,8 +68,11 @@ def main() -> int:
     words = sys.argv[1:]
     try:
         if words and words[0] in TOOLS:
-            command = [*java(256, "-Dlog4j2.level=OFF"), TOOLS[words[0]], *words[1:]]
+            command = [*java(256, logging_to("stderr")), TOOLS[words[0]], *words[1:]]
             return subprocess.run(command, check=False).returncode
+        if words == ["--help"]:
+            print(USAGE)
+            return 0
         return up(_brokers_of(words))
     except NotThereError as error:
         print(f"kafka: {error}", file=sys.stderr)
@@ -69,10 +83,11 @@ def main() -> int:
 
 def up(brokers: int) -> int:
     """Start controllers and brokers, and wait for an interrupt."""
-    command = java(512, f"-Dlog4j2.configurationFile={ROOT / 'scripts' / 'kafka-log4j2.properties'}")
+    command = java(512, logging_to("stdout"))
     HOME.mkdir(parents=True, exist_ok=True)
     running: list[tuple[str, subprocess.Popen[bytes]]] = []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    for ended_by in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ended_by, lambda *_: sys.exit(0))
     try:
         for number in CONTROLLERS:
             config = ROOT / "config" / f"local-{number}.properties"
@@ -96,12 +111,22 @@ def up(brokers: int) -> int:
             wait_started(name, process)
         print(f"three controllers at {_controllers()}; logs and data in {HOME.relative_to(ROOT)}")
         print(f"{brokers} Kafka {RELEASE} broker{'s' * (brokers > 1)}: --bootstrap-server 127.0.0.1:9092")
-        print(tools_text(), flush=True)
-        while all(process.poll() is None for _, process in running):
-            time.sleep(0.5)
-        raise NotThereError(f"a process ended; the reason is in {HOME.relative_to(ROOT)}/*.log")
+        print(TOOLS_TEXT, flush=True)
+        watch(running)
+        raise NotThereError("all processes have ended")
     finally:
         stop(running)
+
+
+def watch(running: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
+    """Tell of each process that ends, until none is left."""
+    left = list(running)
+    while left:
+        time.sleep(0.5)
+        for name, process in left[:]:
+            if process.poll() is not None:
+                left.remove((name, process))
+                print(f"kafka: {name} has ended; the reason is in {_shown(log_of(name))}", file=sys.stderr)
 
 
 def stop(running: Sequence[tuple[str, subprocess.Popen[bytes]]], deadline_s: float = STOP_S) -> None:
@@ -128,12 +153,9 @@ def stop(running: Sequence[tuple[str, subprocess.Popen[bytes]]], deadline_s: flo
             process.wait()
 
 
-def tools_text() -> str:
-    """How Kafka's own tools are run here, and which there are."""
-    names = textwrap.wrap(", ".join(TOOLS), 76, break_on_hyphens=False)
-    return "\n  ".join(
-        ["Kafka's tools: .venv/bin/python scripts/kafka.py TOOL …, of which there are", *names]
-    )
+def logging_to(stream: str) -> str:
+    """The option by which a Kafka process logs there: a tool what went wrong, a broker what it does."""
+    return f"-Dlog4j2.configurationFile={ROOT / 'scripts' / f'kafka-log4j2-{stream}.properties'}"
 
 
 def java(heap_mb: int, logging: str) -> list[str | Path]:
@@ -189,8 +211,22 @@ def wait_started(name: str, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + WAIT_S
     while said not in log_of(name).read_text(errors="replace"):
         if process.poll() is not None or time.monotonic() > deadline:
-            raise NotThereError(f"{name} did not start; the reason is in {log_of(name).relative_to(ROOT)}")
+            raise NotThereError(f"{name} did not start: {_last_words(log_of(name))}")
         time.sleep(0.1)
+
+
+def _last_words(log: Path) -> str:
+    """What a process said last, and where the rest is."""
+    lines = log.read_text(errors="replace").splitlines() or ["it said nothing"]
+    try:
+        last = json.loads(lines[-1])["reason"]
+    except (ValueError, TypeError, KeyError):
+        last = lines[-1]
+    return f"{last}\n  ({_shown(log)})"
+
+
+def _shown(log: Path) -> Path:
+    return log.relative_to(ROOT)
 
 
 def log_of(name: str) -> Path:
@@ -212,7 +248,7 @@ def _brokers_of(words: Sequence[str]) -> int:
             return 1
         case ["--brokers", ("1" | "2" | "3") as number]:
             return int(number)
-    raise NotThereError(f"give --brokers 1, 2 or 3, or one of Kafka's tools: {', '.join(sorted(TOOLS))}")
+    raise NotThereError(f"{' '.join(words)}: not understood\n{USAGE}")
 
 
 def _controllers() -> str:

@@ -36,7 +36,7 @@ def test_each_tool_of_kafkas_is_in_its_jars(name: str) -> None:
 
 
 def test_the_tools_are_told_whole_in_80_columns() -> None:
-    text = kafka.tools_text()
+    text = kafka.USAGE
     assert max(map(len, text.splitlines())) <= 80
     assert {*kafka.TOOLS} <= {*text.replace(",", " ").split()}
     for name in ("acls", "delegation-tokens", "reassign-partitions", "leader-election"):

@@ -18,7 +18,7 @@ from kraftd.protocol.messages import CreateTopicsRequest, CreateTopicsRequestCre
 from peers.cluster import CLUSTER_ID, Cluster, Node, free_ports
 from peers.kafka import kafka_java
 
-LOGGING = Path(__file__).parents[2] / "scripts" / "kafka-log4j2.properties"
+LOGGING = Path(__file__).parents[2] / "scripts" / "kafka-log4j2-stdout.properties"
 STARTED = "Kafka Server started"
 TOPICS, PARTITIONS = 10, 100
 PATIENCE_S = 180.0

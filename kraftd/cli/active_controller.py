@@ -229,7 +229,7 @@ def nobody(found: Survey, bootstrap: Sequence[Endpoint]) -> CommandError:
     if not isinstance(ending, NotConnectedError):
         return ending
     text = kafka_text(bootstrap, *NOT_KRAFTD)
-    return ending if text is None else NotConnectedError(text)
+    return ending if text is None else RefusedError(text)
 
 
 class _Speaker(NamedTuple):

@@ -78,8 +78,7 @@ def resign(
     target = NO_NODE if to is None else to
     watch_ms = timeout_ms if wait else min(timeout_ms, GLANCE_MS)
     endpoints = bootstrap_of(context, bootstrap)
-    with patience("the leader to hand over", timeout_ms):
-        outcome = hand_over(endpoints, target, timeout_ms, watch_ms)
+    outcome = hand_over(endpoints, target, timeout_ms, watch_ms)
     done = "" if target == outcome["old_leader_id"] else f"node {outcome['old_leader_id']} leads no longer"
     emit(outcome, output_of(context, output), resign_table, done=done)
     if outcome["new_leader_id"] != NO_NODE:
@@ -105,20 +104,31 @@ def hand_over(bootstrap: Sequence[Endpoint], to: NodeId, timeout_ms: int, watch_
             return _outcome(old, old, to, old_epoch, old_epoch, 0)
         _check_connected(found, old, to)
         _check_whole(found, old, to)
-        request = ResignLeaderRequest(to=to, timeout_ms=timeout_ms)
-        try:
-            response = leader.call(request, ResignLeaderResponse, timeout_ms + REQUEST_TIMEOUT_MS)
-        except LostError as error:
-            raise unknown_outcome(f"node {old} leads on", str(error), "status") from error
-        deposed = response.error_code == ErrorCode.NOT_CONTROLLER
-        raise_for(response.error_code, response.error_message, f"node {old}{'' if deposed else ' leads on'}")
-        resigned_at = time.monotonic()
-        winner = _watch(found, max(old_epoch, response.epoch), watch_ms)
+        with patience("the leader to hand over", timeout_ms):
+            response = _resign(leader, old, ResignLeaderRequest(to=to, timeout_ms=timeout_ms))
+            resigned_at = time.monotonic()
+            winner = _watch(found, max(old_epoch, response.epoch), watch_ms)
     if winner is None:
         return _outcome(old, NO_NODE, response.successor, old_epoch, -1, -1)
     node_id, epoch, seen_at = winner
     leaderless_ms = max(0, round((seen_at - resigned_at) * 1_000))
     return _outcome(old, node_id, response.successor, old_epoch, epoch, leaderless_ms)
+
+
+def _resign(leader: Connection, old: NodeId, request: ResignLeaderRequest) -> ResignLeaderResponse:
+    """Ask the leader to hand over.
+
+    Raises:
+        UnknownOutcomeError: It was lost before it answered.
+        CommandError: It leads on, or had been deposed.
+    """
+    try:
+        response = leader.call(request, ResignLeaderResponse, request.timeout_ms + REQUEST_TIMEOUT_MS)
+    except LostError as error:
+        raise unknown_outcome(f"node {old} leads on", str(error), "status") from error
+    deposed = response.error_code == ErrorCode.NOT_CONTROLLER
+    raise_for(response.error_code, response.error_message, f"node {old}{'' if deposed else ' leads on'}")
+    return response
 
 
 def _check_connected(found: Survey, old: NodeId, to: NodeId) -> None:

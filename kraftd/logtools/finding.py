@@ -91,6 +91,11 @@ def find_logs(path: Path) -> list[NodeFiles]:
     if not path.is_dir():
         return [_named_file(path)]
     directories = _log_directories(path)
+    if not directories and (bootstrap := path / names.BOOTSTRAP_CHECKPOINT).is_file():
+        raise UnanswerableError(
+            f"{path} holds no metadata log yet: it was formatted, and no node has started there; {bootstrap} "
+            "has what it was formatted with"
+        )
     if not directories:
         raise UnanswerableError(
             f"{path} holds no metadata log; name a directory with {names.LOG_DIRECTORY}, .log or .checkpoint "

@@ -78,10 +78,8 @@ class Peers:
         """Remember the voters that answer us now in place of those remembered, after our own amnesia was
         found, and unless they were heard since. An observer remembers none.
         """
-        if not self._quorum.is_voter:
-            return []
-        answering = [peer for _, peer in self._outbound.values()]
-        believed = [peer for peer in answering if self._rejoin.believes_address_of(peer.node_id)]
+        answering = self._outbound.values() if self._quorum.is_voter else ()
+        believed = [peer for _, peer in answering if self._rejoin.believes_address_of(peer.node_id)]
         return [effect for peer in believed for effect in self._remember(peer)]
 
     def close(self, connection: int) -> None:

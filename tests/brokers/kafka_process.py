@@ -5,8 +5,8 @@
     broker.wait_for("Kafka Server started")
     broker.pause(); broker.resume(); broker.stop()
 
-A line of its log is `TIME LEVEL Class: text` (`scripts/kafka-log4j2.properties`). Every wait is for a line,
-has a deadline only so that nothing waits for ever, and ends early if the process does.
+A line of its log is `TIME LEVEL Class: text` (`scripts/kafka-log4j2-stdout.properties`). Every wait is for a
+line, has a deadline only so that nothing waits for ever, and ends early if the process does.
 
 The same verbs as `tests.process.cluster.Node`, so that a test kills Kafka's controllers and kraftd's alike.
 """
@@ -27,7 +27,7 @@ WAIT_S = 180.0
 """A JVM starts in seconds, or in a minute on a machine that is full."""
 
 LOGGING = (
-    f"-Dlog4j2.configurationFile={ROOT / 'scripts' / 'kafka-log4j2.properties'}",
+    f"-Dlog4j2.configurationFile={ROOT / 'scripts' / 'kafka-log4j2-stdout.properties'}",
     f"-Dlog4j.configuration=file:{Path(__file__).parent / 'log4j.properties'}",
 )
 """For releases from 4.0 on, and for those before."""

@@ -25,7 +25,8 @@ from kraftd.types import NodeId, Uuid
 Replicas = tuple[NodeId, ...]
 
 TOO_MANY_PARTITIONS: Final = (
-    f"Not appended: one request makes at most {OPERATION_RECORDS_MAX} partitions and topics. Split it."
+    f"Not appended: one request makes at most {OPERATION_RECORDS_MAX} partitions and topics. Split it; a "
+    "topic can be given more later (`kafka-topics --alter`)."
 )
 
 

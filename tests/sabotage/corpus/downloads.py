@@ -953,7 +953,7 @@ DOWNLOADS = (
         "tests",
         (
             "kraftd.raft.peers:Peers.accept_current_peers",
-            "    if not self._quorum.is_voter:\n        return []\n",
+            " if self._quorum.is_voter else ()",
             "",
         ),
         where=FETCHING,

@@ -270,6 +270,15 @@ def test_a_directory_without_segments_is_an_error(kraftctl: Kraftctl, tmp_path: 
     assert outcome.err.startswith(f"kraftctl: {tmp_path} holds no metadata log; ")
 
 
+def test_a_directory_that_was_only_formatted_says_where_its_levels_are(
+    kraftctl: Kraftctl, tmp_path: Path
+) -> None:
+    (tmp_path / "bootstrap.checkpoint").write_bytes(b"")
+    outcome = kraftctl("log", "state", tmp_path)
+    assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+    assert f"no node has started there; {tmp_path / 'bootstrap.checkpoint'}" in outcome.err
+
+
 class Followed:
     """`dump.follow`, driven step by step: every wait runs the next of the test's steps."""
 

@@ -534,7 +534,7 @@ def test_nodes_that_do_not_answer_for_different_reasons_are_told_apart(
 
 @pytest.mark.parametrize(
     ("command", "code"),
-    [("status", 2), ("health", 5), ("replication", 4), ("resign", 2)],
+    [("status", 4), ("health", 5), ("replication", 4), ("resign", 4)],
 )
 def test_a_broker_of_kafka_is_told_as_such(kraftctl: Kraftctl, command: str, code: int) -> None:
     broker = ScriptedBroker(1)
