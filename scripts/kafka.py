@@ -126,7 +126,9 @@ def watch(running: Sequence[tuple[str, subprocess.Popen[bytes]]]) -> None:
         for name, process in left[:]:
             if process.poll() is not None:
                 left.remove((name, process))
-                print(f"kafka: {name} has ended; the reason is in {_shown(log_of(name))}", file=sys.stderr)
+                code = process.returncode
+                how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+                print(f"kafka: {name} has ended, {how}; its log is {_shown(log_of(name))}", file=sys.stderr)
 
 
 def stop(running: Sequence[tuple[str, subprocess.Popen[bytes]]], deadline_s: float = STOP_S) -> None:
