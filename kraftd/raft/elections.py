@@ -387,7 +387,7 @@ class Elections:
         if params.epoch < raft.epoch:
             # An old copy of node 3 campaigns in epoch 28 while all others are in 53. It counts who answers as
             # a voter that knows it (`Rejoin.unheard`): it must hear from each whether that is so.
-            if event.peer is not None and not raft.rejoin.has_forgotten and raft.peers.rejects(event.peer):
+            if event.peer is not None and raft.peers.refuses(event.peer):
                 return ErrorCode.INVALID_VOTER_KEY, False, raft.peers.identity_conflict(event.peer)
             return ErrorCode.FENCED_LEADER_EPOCH, False, "older epoch"
         if params.candidate.id < 0 or event.peer is None or event.peer.node_id != params.candidate.id:
@@ -400,7 +400,7 @@ class Elections:
             # (D-37).
             return ErrorCode.INVALID_REQUEST, False, "no voter"
         barriers = raft.peers.verify_identity(event.peer)
-        if barriers is None and raft.rejoin.has_forgotten:
+        if barriers is None and not raft.peers.refuses(event.peer):
             return ErrorCode.NONE, False, _NOT_WHOLE
         if barriers is None:
             return ErrorCode.INVALID_VOTER_KEY, False, raft.peers.identity_conflict(event.peer)

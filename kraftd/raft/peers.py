@@ -46,8 +46,9 @@ class Peers:
             return [RefusePeer(connection, f"node id {peer.node_id} is mine: two nodes share one id")]
         effects: list[Effect] = []
         if peer.node_id in self._quorum.voters and self._quorum.is_voter:
-            is_believed = outbound and self._rejoin.believes_address_of(peer.node_id)
-            if is_believed or not self.identity_conflict(peer):
+            if outbound and self._rejoin.believes_address_of(peer.node_id):
+                effects = self._believe([peer])
+            elif not self.identity_conflict(peer):
                 effects = self._remember(peer)
             effects += self._replace(peer, outbound=outbound)
         self._connections[connection] = peer
@@ -79,7 +80,18 @@ class Peers:
         found, and unless they were heard since. An observer remembers none.
         """
         answering = self._outbound.values() if self._quorum.is_voter else ()
-        believed = [peer for _, peer in answering if self._rejoin.believes_address_of(peer.node_id)]
+        return self._believe(
+            [peer for _, peer in answering if self._rejoin.believes_address_of(peer.node_id)]
+        )
+
+    def _believe(self, believed: list[PeerIdentity]) -> list[Effect]:
+        """Remember these in place of those remembered. If that makes any difference, all are heard anew, and
+        so all that answer at voters' addresses are believed.
+        """
+        if any(map(self.identity_conflict, believed)):
+            self._rejoin.hear_all_anew()
+            others = self._rejoin.unheard - {peer.node_id for peer in believed}
+            believed = [*believed, *(peer for _, peer in self._outbound.values() if peer.node_id in others)]
         return [effect for peer in believed for effect in self._remember(peer)]
 
     def close(self, connection: int) -> None:
@@ -175,6 +187,14 @@ class Peers:
         # that it has forgotten; then a backup of its start 4 takes its place. It counts higher than the
         # aware one, but does not descend from it: it never knew that anything was forgotten.
         return bool(self.identity_conflict(peer)) and self._aware.get(peer.node_id) != peer
+
+    def refuses(self, peer: PeerIdentity) -> bool:
+        """Whether a peer that is rejected is told so, and then knows that it has forgotten.
+
+        Node 2 is an old copy itself, and remembers a disk that node 3 had long ago. It counts nobody, and
+        would have node 3 doubt itself.
+        """
+        return self.rejects(peer) and not self._rejoin.believes_address_of(peer.node_id)
 
     def _remember(self, peer: PeerIdentity) -> list[Effect]:
         if self._remembered.get(peer.node_id) == peer:

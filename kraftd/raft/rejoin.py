@@ -41,9 +41,10 @@ class StateHealth(msgspec.Struct, frozen=True):
 class Rejoin:
     """Whether this node is counted, and the progress of its rejoin if not. Mutable; owned by `RaftState`.
 
-    Whole again once (a) every other voter has told its epoch since we knew, and the highest of them is
-    persisted here; (b) we have flushed up to the high watermark of a leader of a later epoch, which was
-    therefore elected without us; and (c) the log has no holes.
+    Whole again once (a) every other voter has told its epoch since we knew, and since we last took another
+    disk for a voter than before, and the highest of them is persisted here; (b) we have flushed up to the
+    high watermark of a leader of a later epoch, which was therefore elected without us; and (c) the log has
+    no holes.
 
     Records that are lost while this node runs take no vote with them, and a snapshot takes their place only
     when it ends behind all that this node has acknowledged. So what the others have told since the start
@@ -69,7 +70,9 @@ class Rejoin:
         self._highest: Epoch = 0
         self._epoch_to_exceed: Epoch | None = None
         self.unheard: frozenset[NodeId] = frozenset(quorum.others)
-        """The voters that have not answered since this start, or since amnesia was found."""
+        """The voters that have not answered since this start, since amnesia was found, or since another disk
+        was found behind an address.
+        """
         self.not_accepted_by: frozenset[NodeId] = frozenset()
         """The voters that may still remember another directory, or a later start, under our id although this
         start is whole again.
@@ -101,6 +104,17 @@ class Rejoin:
         """
         return self.has_forgotten and voter in self.unheard
 
+    def hear_all_anew(self) -> None:
+        """Ask every voter again for its epoch, since another disk was found behind the address of one.
+
+        Nodes 2 and 4 of five know start 7 of node 4. Node 2 has forgotten, and has heard all but node 4 in
+        epoch 1. In epoch 3 node 4 acknowledges a record to leader 1, and comes back as an old copy, which
+        node 2 believes. If epoch 1 were the one to exceed, leader 1 would make node 2 whole, and commit the
+        record by what node 4 had acknowledged: the old copy and node 5 could elect node 2, which lacks it.
+        """
+        self.unheard = frozenset(self._quorum.others)
+        self._epoch_to_exceed, self._highest = None, 0
+
     @property
     def can_confirm_leader(self) -> bool:
         """Whether this node still knows each vote that it gave, so that it may confirm a leader (D-12)."""
@@ -111,9 +125,8 @@ class Rejoin:
         if self.has_forgotten:
             return False
         self.health = msgspec.structs.replace(self.health, amnesia=(reason,), uninitialized=False)
-        self.unheard = frozenset(self._quorum.others)
         self.not_accepted_by = self.refused_by = frozenset()
-        self._epoch_to_exceed, self._highest = None, 0
+        self.hear_all_anew()
         return True
 
     def record_damage(self, text: str) -> bool:

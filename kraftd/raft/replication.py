@@ -150,11 +150,9 @@ class Replication:
             return True  # an observer is never counted, and counts no other
         if event.peer is None or event.peer.node_id != replica.id:
             return False
-        if raft.rejoin.has_forgotten:
-            return True
         barriers = raft.peers.verify_identity(event.peer)
         if barriers is None:
-            return False
+            return not raft.peers.refuses(event.peer)
         raft.out.extend(barriers)
         return True
 

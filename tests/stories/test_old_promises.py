@@ -12,6 +12,7 @@ import pytest
 from kraftd.errors import ErrorCode
 from kraftd.raft.epoch_states import Candidate, Leader
 from kraftd.raft.events import LogDamaged
+from kraftd.raft.rejoin import StateHealth
 from kraftd.types import Election, NodeId, ReplicaKey
 from tests.stories.cluster import Cluster, Disk
 from tests.stories.test_replication import with_logs
@@ -339,6 +340,129 @@ def test_an_old_copy_gets_no_leader_elected_by_one_whose_rotten_log_was_replaced
     cluster.start(1)
     cluster.run_until(cluster.has_converged)
     assert cluster.values(cluster.elect())[-1] == b"precious"
+
+
+def forgets(cluster: Cluster, node_id: NodeId) -> None:
+    """A node is started, and finds that its election file is damaged."""
+    cluster.auditor.forget(cluster.view(cluster.nodes[node_id]))
+    cluster.start(node_id, health=StateHealth(amnesia=("the election file fails its checksum",)))
+
+
+@pytest.mark.covers("D-06")
+def test_who_forgot_counts_by_no_leader_at_which_a_disk_that_was_replaced_since_counts() -> None:
+    """Node 4 acknowledges a record, and an old copy of it is all that node 2 finds at its address."""
+    cluster = Cluster((1, 2, 3, 4, 5))
+    assert cluster.elect() == 1
+    cluster.append(1, b"x")
+    cluster.run(2_000)
+    cluster.crash(4)
+    backup = copy.deepcopy(cluster.nodes[4].disk)
+    cluster.run(50)
+    for _ in range(2):
+        cluster.restart(4)
+        cluster.run(4_000)
+
+    # Node 2 has forgotten, and hears all but node 4 in epoch 1; then it hears nobody until epoch 3.
+    cluster.crash(2)
+    cluster.run(50)
+    cut(cluster, (2, 4))
+    forgets(cluster, 2)
+    cluster.run(1_500)
+    rejoin = cluster.raft_node(2)._raft.rejoin
+    assert rejoin.unheard == {4}
+    cluster.isolate(2)
+    for leader, successor in ((1, 3), (3, 1)):
+        cluster.resign(leader, to=successor)
+        cluster.run_until(lambda successor=successor: cluster.leader == successor and cluster.has_leader())
+        cluster.run(500)
+    cluster.append(1, b"long" * 1_000_000)
+    cluster.run(500)
+
+    # A record is on 1 and 4, and node 3 flushes it for long; then node 4 has its old copy, and hears 2 only.
+    cluster.hold_flushes(3)
+    cluster.cut |= {(1, 5)}
+    token = cluster.append(1, b"precious", b"." * 5_000_000, deadline_ms=20_000)
+    cluster.run(20)
+    assert cluster.outcome(1, token) is None
+    cluster.crash(4)
+    put_back(cluster, 4, backup)
+    cluster.cut.clear()
+    cluster.isolate(2, 4)
+    cluster.start(4)
+    cluster.run(1_000)
+    cluster.cut.clear()
+    cluster.isolate(4)
+    cluster.cut -= {(2, 4), (4, 2)}
+    cluster.cut |= {(1, 5)}
+    happens(cluster, lambda: cluster.raft_node(2).is_whole, 1_000)
+    cluster.hold_flushes(2)
+    cluster.run(5)
+    cluster.release_flushes(3)
+    cluster.run(30)
+    assert cluster.outcome(1, token) == ErrorCode.NONE
+
+    for node_id in (1, 3, 2):
+        cluster.crash(node_id)
+    cluster.holding_flushes.clear()
+    cut(cluster, (4, 5))
+    cluster.run(20)
+    cluster.start(2)
+    assert nobody_leads(cluster)
+    cluster.start(1)
+    cluster.start(3)
+    cluster.cut.clear()
+    cluster.elect()
+    assert b"precious" in cluster.values(cluster.leader or 0)
+
+
+@pytest.mark.covers("D-06")
+@pytest.mark.parametrize("restarted", [2, 3])
+def test_a_voter_with_a_new_disk_is_known_to_one_that_forgot_and_had_heard_its_former_one(
+    restarted: NodeId,
+) -> None:
+    """Both count again. That it knew of its loss is forgotten with a restart, of the one or the other."""
+    cluster = Cluster((1, 2, 3, 4, 5))
+    assert cluster.elect() == 1
+    cluster.append(1, b"x")
+    cluster.run(3_000)
+    cluster.crash(2)
+    cluster.run(50)
+    cut(cluster, (2, 5))
+    forgets(cluster, 2)
+    cluster.run(2_000)
+    assert cluster.raft_node(2)._raft.rejoin.unheard == {5}
+    cluster.crash(3)
+    cluster.wipe(3)
+    cluster.run(50)
+    cluster.start(3)
+    cluster.run_until(lambda: not cluster.raft_node(3)._raft.rejoin.unheard)
+    if restarted == 3:
+        cut(cluster, (2, 5), (2, 3))
+    cluster.run(3_000)
+    cluster.resign(1, to=4)
+    cluster.run_until(lambda: cluster.raft_node(3).is_whole)
+    if restarted == 3:
+        cluster.restart(3)
+        cluster.run(3_000)
+        cut(cluster, (2, 5))
+    cluster.run(4_000)
+    cluster.cut.clear()
+    cluster.run(3_000)
+    for successor in (1, 4, 1):
+        if not all(cluster.raft_node(node_id).is_whole for node_id in (2, 3)):
+            cluster.resign(cluster.leader or 0, to=successor)
+            cluster.run(4_000)
+    if restarted == 2:
+        cluster.restart(2)
+        cluster.run(6_000)
+    assert all(cluster.raft_node(node_id).is_whole for node_id in cluster.nodes)
+    directory_id = cluster.nodes[3].disk.directory_id
+    assert {cluster.nodes[n].disk.peers[3].directory_id for n in (1, 2, 4, 5)} == {directory_id}
+    for node_id in (1, 4):
+        cluster.crash(node_id)
+    for node_id in (2, 3, 5):
+        cluster.restart(node_id)
+    cluster.run_until(cluster.has_leader)
 
 
 @pytest.mark.covers("D-06", "HWM-02")

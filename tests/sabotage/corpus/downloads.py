@@ -4,6 +4,7 @@ from tests.sabotage.mutant import mutant
 
 SERVING = ("tests/unit/raft/test_snapshot_serving.py",)
 FETCHING = ("tests/unit/raft/test_snapshot_fetch.py",)
+_REJOINING = ("tests/unit/raft/test_behaviours_rejoining.py",)
 OBSERVERS = ("tests/unit/raft/test_snapshot_observers.py",)
 STORIES = ("tests/stories/test_snapshots.py",)
 FILES = ("tests/unit/runtime/test_snapshot_transfer.py",)
@@ -945,6 +946,55 @@ DOWNLOADS = (
             "outbound and self._rejoin.has_forgotten",
         ),
         where=FETCHING,
+    ),
+    mutant(
+        "another-disk-behind-an-address-is-taken-in-silence",
+        "D-06",
+        "Who forgot finds another disk behind an address, and counts by an epoch that it had heard of before.",
+        "tests",
+        (
+            "kraftd.raft.peers:Peers._believe",
+            "if any(map(self.identity_conflict, believed)):",
+            "if False:",
+        ),
+        where=("tests/stories/test_old_promises.py",),
+    ),
+    mutant(
+        "who-must-be-heard-anew-stays-doubted",
+        "D-06",
+        "Everybody has to be heard anew, and one that was doubted on a connection that stands never is.",
+        "tests",
+        (
+            "kraftd.raft.peers:Peers._believe",
+            "if peer.node_id in others",
+            "if False",
+        ),
+        where=_REJOINING,
+    ),
+    mutant(
+        "who-forgot-accepts-whom-it-does-not-remember",
+        "D-06",
+        "Who forgot tells a voter with a new disk that it is known, and remembers the former one.",
+        "tests",
+        (
+            "kraftd.raft.replication:Replication.is_identified",
+            "    barriers = raft.peers.verify_identity(event.peer)\n",
+            "    if raft.rejoin.has_forgotten:\n        return True\n"
+            "    barriers = raft.peers.verify_identity(event.peer)\n",
+        ),
+        where=("tests/stories/test_old_promises.py",),
+    ),
+    mutant(
+        "who-forgot-refuses-nobody",
+        "D-06",
+        "Who forgot lets an old copy of a voter that it has heard go on as that voter.",
+        "tests",
+        (
+            "kraftd.raft.peers:Peers.refuses",
+            "not self._rejoin.believes_address_of(peer.node_id)",
+            "not self._rejoin.has_forgotten",
+        ),
+        where=_REJOINING,
     ),
     mutant(
         "an-observer-remembers-voters",

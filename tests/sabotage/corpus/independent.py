@@ -686,7 +686,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who finds out that promises were lost mends by the epochs that it heard before it knew.",
         "tests",
         (
-            "kraftd.raft.rejoin:Rejoin.record_amnesia",
+            "kraftd.raft.rejoin:Rejoin.hear_all_anew",
             "self._epoch_to_exceed, self._highest = None, 0",
             "self._highest = 0",
         ),
@@ -863,8 +863,8 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.replication:Replication.is_identified",
-            "    if raft.rejoin.has_forgotten:\n        return True\n",
-            "",
+            "not raft.peers.refuses(event.peer)",
+            "False",
         ),
         where=("tests/unit/raft/test_behaviours_rejoining.py",),
     ),

@@ -155,7 +155,7 @@ OVERLOOKED: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.elections:Elections._consider",
-            "if event.peer is not None and not raft.rejoin.has_forgotten and raft.peers.rejects(event.peer):",
+            "if event.peer is not None and raft.peers.refuses(event.peer):",
             "if False:",
         ),
         where=(_MET,),

@@ -41,6 +41,21 @@ def forgetful(voters: Sequence[NodeId] = (1, 2, 3)) -> Lone:
     return lone
 
 
+def unheard() -> Lone:
+    """It has forgotten, remembers node 3 from long ago, and has heard all others since."""
+    lone = Lone(
+        connected=(2,),
+        election=Election(5, 2),
+        epochs=(1, 4),
+        health=StateHealth(amnesia=("the election file is gone",)),
+        flushes=False,
+    )
+    lone.raft_node._raft.peers._remembered[3] = PeerIdentity(3, b"the former disk.", 1, b"its former start")
+    lead(lone, 2, high_watermark=-1)
+    tell_epochs(lone)
+    return lone
+
+
 def fetches(lone: Lone) -> list[fx.Send]:
     """Its open fetches."""
     return [send for send in lone.open_requests() if isinstance(send.request, m.FetchRequest)]
@@ -183,13 +198,59 @@ def test_who_fetched_without_its_id_is_believed_no_older_copy_later() -> None:
 
 
 @covers("D-06")
-def test_who_forgot_does_not_tell_another_by_its_old_memory_that_it_is_not_who_it_says() -> None:
+@pytest.mark.parametrize(
+    ("has_heard", "error"),
+    [(False, ErrorCode.NOT_LEADER_OR_FOLLOWER), (True, ErrorCode.INVALID_VOTER_KEY)],
+)
+def test_who_forgot_tells_another_that_it_is_not_who_it_says_by_what_it_has_heard_alone(
+    has_heard: bool, error: ErrorCode
+) -> None:
     """Node 3 has had a new disk since the backup that we run on. It would take itself for forgetful, too."""
-    lone = forgetful()
+    lone = forgetful() if has_heard else unheard()
     new = PeerIdentity(3, b"a newer disk dir", 1, b"a newer start id")
     ask = FetchParams(ReplicaKey(3, new.directory_id), lone.epoch, OffsetAndEpoch(2, 4), -1, 0)
     request = rpc.fetch_request("lone", ask, 1 << 20)
     effects = lone.feed(ev.RequestReceived(77, request, type(request).MAX_VERSION, new))
     response = lone.reply_to(77, effects)
     assert isinstance(response, m.FetchResponse)
-    assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert response.responses[0].partitions[0].error_code == error
+
+
+@covers("D-06")
+@pytest.mark.parametrize("has_heard", [False, True])
+def test_who_forgot_remembers_one_that_knows_of_its_own_loss_by_what_it_has_heard_or_not(
+    has_heard: bool,
+) -> None:
+    """It counts again, and forgets that it knew: this node has to know its disk when it counts again, too."""
+    lone = forgetful() if has_heard else unheard()
+    new = PeerIdentity(3, b"a newer disk dir", 1, b"a newer start id")
+    for replica in (ReplicaKey(NO_NODE, new.directory_id), ReplicaKey(3, new.directory_id)):
+        ask = FetchParams(replica, lone.epoch, OffsetAndEpoch(2, 4), -1, 0)
+        request = rpc.fetch_request("lone", ask, 1 << 20)
+        effects = lone.feed(ev.RequestReceived(77, request, type(request).MAX_VERSION, new))
+    assert every(effects, fx.RememberPeer) == [fx.RememberPeer(new)]
+
+
+@covers("D-06")
+def test_who_finds_another_disk_behind_an_address_hears_everybody_anew() -> None:
+    """What that disk forgot may count in an epoch that the others had not reached when they were heard."""
+    lone = unheard()
+    rejoin = lone.raft_node._raft.rejoin
+    assert rejoin.unheard == {3}
+    peer = PeerIdentity(3, b"a newer disk dir", 1, b"a newer start id")
+    lone.feed(ev.PeerIdentified(9, peer, outbound=True))
+    assert rejoin.unheard == {2, 3}
+
+
+@covers("D-06")
+def test_who_hears_everybody_anew_takes_each_as_it_answers_now() -> None:
+    """Node 3 was heard, and got another disk. It was doubted until another one had to be heard as well."""
+    lone = forgetful(voters=(1, 2, 3, 4))
+    peers, rejoin = lone.raft_node._raft.peers, lone.raft_node._raft.rejoin
+    third = PeerIdentity(3, b"a newer disk dir", 1, b"a newer start id")
+    peers.identify(9, third, outbound=True)
+    assert not peers.is_trusted(third)
+    rejoin.unheard = frozenset({4})
+    fourth = PeerIdentity(4, b"newer disk of 4.", 1, b"another start id")
+    assert peers.identify(10, fourth, outbound=True)[:2] == [fx.RememberPeer(fourth), fx.RememberPeer(third)]
+    assert peers.is_trusted(third)
