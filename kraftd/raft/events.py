@@ -230,6 +230,10 @@ class Applied(msgspec.Struct, frozen=True):
     offset: Offset
 
 
+class ApplyStuck(msgspec.Struct, frozen=True):
+    """The state machine can apply nothing, until the next `Applied`: it has no state to begin with (D-23)."""
+
+
 Event: TypeAlias = (
     RequestReceived
     | ResponseReceived
@@ -253,4 +257,5 @@ Event: TypeAlias = (
     | ResignRequested
     | ShutdownRequested
     | Applied
+    | ApplyStuck
 )

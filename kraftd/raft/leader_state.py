@@ -132,7 +132,7 @@ class Handover(msgspec.Struct, frozen=True):
     begins_ms: int
     """When it begins to refuse appends."""
     token: Token | None = None
-    """The caller that asked; None if the process is stopping."""
+    """The caller that asked; None if the process is stopping, or the state machine can apply nothing."""
 
 
 class LeaderState:

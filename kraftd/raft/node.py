@@ -176,7 +176,7 @@ class RaftNode:
                 self._on_flushed(event, now)
                 return raft.finish() if raft.out else []
             case e.Applied():
-                raft.applied_offset = max(raft.applied_offset, event.offset)
+                raft.applied_offset, raft.is_stuck = max(raft.applied_offset, event.offset), False
                 self._leader.on_applied()
                 if not raft.out:  # no deadline comes of it, and nothing waits for it but reads
                     return []
@@ -216,12 +216,8 @@ class RaftNode:
                 | e.CutRequested()
             ):
                 self._snapshots.on_event(event, now)
-            case e.LogDamaged():
-                self._resignation.on_damaged(event, now)
-            case e.ResignRequested():
-                self._resignation.on_resign(event, now)
-            case e.ShutdownRequested():
-                self._resignation.on_shutdown(event, now)
+            case e.LogDamaged() | e.ApplyStuck() | e.ResignRequested() | e.ShutdownRequested():
+                self._resignation.on_event(event, now)
             case unknown:
                 raise InvariantError(f"no event of the quorum: {unknown}")
 

@@ -13,7 +13,7 @@ Follows: D-06.
 
 from kraftd.errors import ErrorCode
 from kraftd.raft.epoch_states import Follower
-from kraftd.raft.request_manager import RequestKind, Sent
+from kraftd.raft.request_manager import TELL_WHO_WE_ARE, RequestKind, Sent
 from kraftd.raft.rpc import CommonResponse
 from kraftd.raft.state import RaftState
 from kraftd.types import NEVER_MS, NodeId, Now
@@ -27,12 +27,6 @@ _ACCEPTED = frozenset(
     }
 )
 """What a voter says to a fetch under an id once it has made sure whose it is."""
-
-
-_TELL_WHO_WE_ARE = frozenset({RequestKind.FETCH, RequestKind.PROBE, RequestKind.PRE_VOTE, RequestKind.VOTE})
-"""The requests that a voter does not take from another directory than the one remembered. Announcements it
-takes from whoever leads.
-"""
 
 
 class Probing:
@@ -70,7 +64,7 @@ class Probing:
         rejoin, voter = raft.rejoin, sent.to
         if (
             voter in rejoin.unheard
-            and sent.kind in _TELL_WHO_WE_ARE
+            and sent.kind in TELL_WHO_WE_ARE
             and header.error != ErrorCode.INVALID_VOTER_KEY
             and raft.peers.is_trusted(raft.peers.outbound_identity(voter))
         ):

@@ -11,6 +11,8 @@ amnesia, fetches without replica id, and rejoins.
 Follows: D-05, D-06; closes Q-31.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from kraftd.raft.voters import Quorum
@@ -56,6 +58,7 @@ class Rejoin:
 
     __slots__ = (
         "_epoch_to_exceed",
+        "_forget_answers",
         "_highest",
         "_quorum",
         "health",
@@ -64,8 +67,12 @@ class Rejoin:
         "unheard",
     )
 
-    def __init__(self, health: StateHealth, quorum: Quorum) -> None:
+    def __init__(self, health: StateHealth, quorum: Quorum, forget_answers: Callable[[], None]) -> None:
+        """Begin with what the opening found; `forget_answers` drops the responses under way that would count
+        as heard.
+        """
         self.health = health
+        self._forget_answers = forget_answers
         self._quorum = quorum
         self._highest: Epoch = 0
         self._epoch_to_exceed: Epoch | None = None
@@ -111,9 +118,11 @@ class Rejoin:
         epoch 1. In epoch 3 node 4 acknowledges a record to leader 1, and comes back as an old copy, which
         node 2 believes. If epoch 1 were the one to exceed, leader 1 would make node 2 whole, and commit the
         record by what node 4 had acknowledged: the old copy and node 5 could elect node 2, which lacks it.
+        The same if what the others had answered in epoch 1 came only then.
         """
         self.unheard = frozenset(self._quorum.others)
         self._epoch_to_exceed, self._highest = None, 0
+        self._forget_answers()
 
     @property
     def can_confirm_leader(self) -> bool:

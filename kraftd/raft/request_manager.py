@@ -39,6 +39,11 @@ class RequestKind(StrEnum):
 _VOTES = frozenset({RequestKind.PRE_VOTE, RequestKind.VOTE, RequestKind.CONFIRM})
 """What nobody may answer who has forgotten what it promised."""
 
+TELL_WHO_WE_ARE = frozenset({RequestKind.FETCH, RequestKind.PROBE, RequestKind.PRE_VOTE, RequestKind.VOTE})
+"""What a voter does not take from another directory than the one remembered, so that its response says for
+whom it takes us. Announcements it takes from whoever leads.
+"""
+
 
 class Sent(msgspec.Struct, frozen=True):
     """A request on its way."""
@@ -110,6 +115,11 @@ class RequestManager:
             self._drop(sent)
         for slot in [slot for slot in self._ready_at_ms if slot[1] is kind]:
             del self._ready_at_ms[slot]
+
+    def forget_who_we_are(self) -> None:
+        """Ignore the responses under way that say for whom a voter takes us, and in which epoch it was."""
+        for kind in TELL_WHO_WE_ARE:
+            self.forget(kind)
 
     def forget_votes_of(self, peer: NodeId) -> None:
         """Ignore what a peer granted or confirmed in responses that are under way."""

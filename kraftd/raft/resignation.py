@@ -6,7 +6,8 @@ and says why. A process that stops does the same, but leaves even without a succ
 so that the others begin at once. The old leader stays to vote, and to follow until it knows that its
 successor has committed a record, or its time is up: to close its files would slow a disk that they share,
 and of two voters it is the one that the first commit needs. A leader whose disk turns out to have lost a part
-of the log sends EndQuorumEpoch at once.
+of the log sends EndQuorumEpoch at once; one whose state machine can apply nothing leaves like a process that
+stops.
 
 A leader that is asked to hand over early in its epoch leads on until `Timing.min_leader_ms` is over: any
 client may ask, and with endless requests no leader would have the time to commit anything (D-38).
@@ -22,7 +23,7 @@ from kraftd.errors import ErrorCode
 from kraftd.raft import rpc
 from kraftd.raft.effects import ResignDone, ShutdownReady
 from kraftd.raft.epoch_states import Candidate, Leader, Prospective, Resigned, Unattached
-from kraftd.raft.events import LogDamaged, ResignRequested, ShutdownRequested
+from kraftd.raft.events import ApplyStuck, LogDamaged, ResignRequested, ShutdownRequested
 from kraftd.raft.leader_state import Handover, LeaderState
 from kraftd.raft.request_manager import RequestKind, Sent
 from kraftd.raft.state import RaftState
@@ -46,7 +47,21 @@ class Resignation:
 
     # --- leaving ----------------------------------------------------------------------------------------
 
-    def on_resign(self, event: ResignRequested, now: Now) -> None:
+    def on_event(
+        self, event: ResignRequested | ShutdownRequested | LogDamaged | ApplyStuck, now: Now
+    ) -> None:
+        """Take in why this node should not lead."""
+        match event:
+            case ResignRequested():
+                self._on_resign(event, now)
+            case ShutdownRequested():
+                self._on_shutdown(event, now)
+            case LogDamaged():
+                self._on_damaged(event, now)
+            case ApplyStuck():
+                self.raft.is_stuck = True
+
+    def _on_resign(self, event: ResignRequested, now: Now) -> None:
         """Plan a hand-over that an operator asks for, or refuse it with a reason."""
         raft = self.raft
         leader_state = raft.leader_state
@@ -94,7 +109,7 @@ class Resignation:
             identity_conflict = "it fetches without its id, since it is not whole"
         return f"{to} is not counted: {identity_conflict}" if identity_conflict else ""
 
-    def on_shutdown(self, event: ShutdownRequested, now: Now) -> None:
+    def _on_shutdown(self, event: ShutdownRequested, now: Now) -> None:
         """Prepare the end of the process: a leader hands over for at most half of the time left."""
         raft = self.raft
         raft.is_stopping = True
@@ -110,7 +125,7 @@ class Resignation:
             leader_state.requested_handover = None
             leader_state.handover = Handover(NO_NODE, now.mono_ms + patience_ms, now.mono_ms)
 
-    def on_damaged(self, event: LogDamaged, now: Now) -> None:
+    def _on_damaged(self, event: LogDamaged, now: Now) -> None:
         """Stop counting because a read found a lost part of the log, as if the opening had found it (D-06).
 
         What a truncation has removed meanwhile is no damage (D-15). A leader resigns: it cannot serve what it
@@ -131,9 +146,24 @@ class Resignation:
             self.changes.end_election(now, won=False)
             self.changes.become_unattached(raft.epoch, now, why)
 
+    def _leave_if_stuck(self, leader_state: LeaderState, now: Now) -> None:
+        """Plan a hand-over if the state machine can apply nothing.
+
+        Node 2 starts, and a sector of the snapshot that its log begins with turns bad before it is loaded. It
+        is named successor, and leads: followers fetch from it and hear it, so that nobody suspects it. But it
+        would never have an active controller, since it cannot apply its own first record.
+        """
+        if not self.raft.is_stuck or not leader_state.followers:
+            return
+        if leader_state.handover is None and leader_state.requested_handover is None:
+            begins_ms = max(now.mono_ms, leader_state.began_ms + self.raft.timing.min_leader_ms)
+            deadline_ms = begins_ms + self.raft.timing.fetch_timeout_ms
+            leader_state.requested_handover = Handover(NO_NODE, deadline_ms, begins_ms)
+
     def poll_handover(self, leader_state: LeaderState, now: Now) -> None:
         """Resign once a successor has caught up, or time is up."""
         raft = self.raft
+        self._leave_if_stuck(leader_state, now)
         self._begin_handover(leader_state, now)
         handover = leader_state.handover
         if handover is None:
@@ -166,7 +196,8 @@ class Resignation:
         chosen = NO_NODE if successor is None else successor.key.id
         self._was_handed_over = successor is not None
         leader_state.handover = None
-        why = "stopping" if handover.token is None else "handing over"
+        leaves = "stopping" if raft.is_stopping else "nothing can be applied here"
+        why = leaves if handover.token is None else "handing over"
         follows = "nobody" if successor is None else chosen
         self.changes.become_resigned(now, f"{why}, {follows} is to follow", successors)
         if handover.token is not None:

@@ -103,7 +103,7 @@ class RaftState:
         self.requests = RequestManager(
             timeout_ms=timing.request_timeout_ms, backoff_ms=timing.retry_backoff_ms
         )
-        self.rejoin = Rejoin(health, self.quorum)
+        self.rejoin = Rejoin(health, self.quorum, self.requests.forget_who_we_are)
         self.peers = Peers(me, self.quorum, tuple(known_peers), self.rejoin)
         self.leader_state: LeaderState | None = None
         self.follower_state, self.suspicion = FollowerState(), Suspicion(timing.fetch_timeout_ms)
@@ -121,7 +121,7 @@ class RaftState:
         self.rejected_leader: tuple[Epoch, NodeId] = (-1, NO_NODE)
         """The leader of an epoch that is not followed any more (D-14), and `rejection` says why."""
         self.rejection = ""
-        self.is_stopping = False
+        self.is_stopping = self.is_stuck = False  # the process; the state machine, which can apply nothing
         self.alarms: dict[str, str] = {}
         self.learned = {bootstrap_id(index): endpoint for index, endpoint in enumerate(bootstrap)}
         """Endpoints of nodes that are no voters: bootstrap servers, and leaders told to an observer."""
@@ -203,7 +203,7 @@ class RaftState:
 
         Such a node could win at once, but could not lead before it has applied it all.
         """
-        return self.applied_offset + BEHIND_RECORDS < self.high_watermark
+        return self.is_stuck or self.applied_offset + BEHIND_RECORDS < self.high_watermark
 
     @property
     def durable_position(self) -> OffsetAndEpoch:

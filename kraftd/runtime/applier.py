@@ -6,6 +6,7 @@ disk through a thread. After the portions of a `run` the raft node is told `Appl
 
 `load_snapshot` replaces the state by a snapshot's, for ten milliseconds a turn, too; the log behind it is
 applied afterwards. Until it is loaded nobody is told of its offset: nobody leads on half a state (D-23).
+Where nothing leads to a state, the raft node is told `ApplyStuck`.
 
 Any exception of the state machine is fatal (D-18): it could not apply the same batch again.
 
@@ -18,7 +19,7 @@ from functools import partial
 from typing import Protocol
 
 from kraftd.raft.effects import LeaderChanged
-from kraftd.raft.events import Applied
+from kraftd.raft.events import Applied, ApplyStuck
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.committed_log import CommittedLog
 from kraftd.runtime.driver import Driver, TimedTurnTask
@@ -88,6 +89,8 @@ class Applier(TimedTurnTask):
         """The turn in which `_RUN_MS` are used up: its `run` may be called again after `Applied`."""
         self._cold: list[CommittedBatch] = []
         self._unreadable = ""
+        self._is_stuck = False
+        """Whether there was a `stuck_reason` in the last `run`."""
 
     @property
     def has_caught_up(self) -> bool:
@@ -134,7 +137,10 @@ class Applier(TimedTurnTask):
         """Restore or apply for up to `_RUN_MS`, and schedule another turn if there is more."""
         if now.mono_ms >= self._loader.retry_at_ms:
             self._loader.retry()
-        is_loading = self._loader.is_loading
+        is_loading, was_stuck = self._loader.is_loading, self._is_stuck
+        self._is_stuck = bool(self.stuck_reason)
+        if self._is_stuck and not was_stuck:
+            self._driver.deliver(ApplyStuck())
         if self._caught_up is not None:
             self._look_whether_caught_up(self._caught_up)
         if not is_loading and (self.applied_offset >= self._target or self._is_reading or self.stuck_reason):

@@ -1,8 +1,13 @@
 """Each fault of snapshots happens, and costs nothing that was promised."""
 
+from typing import Any
+
 import pytest
 
+from kraftd.raft.events import ResignRequested
 from kraftd.records import names
+from kraftd.runtime.controller_apis import ControllerApis
+from kraftd.storage.node_directory import NodeDirectory
 from kraftd.storage.snapshot_files import SnapshotFiles
 from kraftd.types import OffsetAndEpoch
 from tests.sim.fault_base import MS, Fault, S
@@ -207,6 +212,54 @@ def test_a_snapshot_that_a_power_cut_left_beyond_its_log_is_set_aside(seed: int)
         for name in node.fs.names(LOG_PATH)
         if name.endswith(names.CHECKPOINT + names.ASIDE)
     ]
+
+
+@pytest.mark.covers("D-23")
+def test_a_leader_whose_snapshot_cannot_be_read_any_more_hands_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sector of it turns bad between the start that proved it and the moment in which it is loaded."""
+    options = Options(faults=False, changes=(*SHAPE, ("retention_bytes", 1)), events=30_000, judged=False)
+    world = World(4, options)
+    opened = NodeDirectory.open
+    damaged: list[SimNode] = []
+    led: list[int] = []
+
+    def open_and_damage(fs: Any, *args: Any, **options: Any) -> NodeDirectory:
+        directory = opened(fs, *args, **options)
+        newest = directory.snapshots.newest
+        if damaged and fs is damaged[0].fs and newest is not None:
+            fs.damage(LOG_PATH / names.snapshot_name(newest.id), "unreadable", 0, world.random)
+        return directory
+
+    def restart() -> None:
+        node = next((n for n in world.nodes.values() if n.is_up and not n.is_leader and n.start_offset), None)
+        if node is None:
+            world.at(500 * MS, restart)
+            return
+        damaged.append(node)
+        node.crash(down_us=200 * MS)
+        world.at(3 * S, hand_over)
+
+    def hand_over() -> None:
+        leader = next((n for n in world.nodes.values() if n.parts is not None and n.is_leader), None)
+        if leader is None:
+            world.at(500 * MS, hand_over)
+            return
+        driver = leader.parts.driver
+        leader.loop.arrive(
+            driver.deliver, ResignRequested(1 << 40, damaged[0].id, driver.now().mono_ms + 3_000)
+        )
+        world.at(4 * S, look)
+
+    def look() -> None:
+        led.extend(n.id for n in world.nodes.values() if n.parts is not None and n.parts.controller.is_active)
+
+    monkeypatch.setattr(NodeDirectory, "open", open_and_damage)
+    monkeypatch.setattr(ControllerApis, "resign_done", lambda *_: None)
+    world.at(10 * S, restart)
+    world.run()
+    assert damaged
+    assert led
+    assert led != [damaged[0].id]
 
 
 @pytest.mark.covers("D-20")

@@ -549,7 +549,7 @@ def test_an_election_file_behind_the_log_is_amnesia() -> None:
 @pytest.mark.covers("D-06")
 def test_a_node_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest() -> None:
     """The last one to answer may know of the epoch in which the forgotten vote was given."""
-    rejoin = Rejoin(StateHealth(amnesia=("lost",)), Quorum(1, voter_set(1, 2, 3)))
+    rejoin = Rejoin(StateHealth(amnesia=("lost",)), Quorum(1, voter_set(1, 2, 3)), lambda: None)
     rejoin.record_response(2, 5)
     assert not rejoin.try_complete(6, 0, 0), "3 was not heard"
     rejoin.record_response(3, 9)

@@ -6,7 +6,7 @@ import pytest
 
 from kraftd.errors import ErrorCode
 from kraftd.raft.epoch_states import Leader
-from kraftd.raft.events import CutRequested
+from kraftd.raft.events import Applied, ApplyStuck, CutRequested
 from kraftd.raft.request_manager import RequestKind
 from kraftd.types import OffsetAndEpoch
 from tests.conformance import covers
@@ -56,6 +56,62 @@ def wiped(cluster: Cluster, node_id: int) -> None:
     cluster.crash(node_id)
     cluster.wipe(node_id)
     cluster.start(node_id)
+
+
+def stuck(cluster: Cluster, leader: int) -> int:
+    """Another node, whose snapshot cannot be read any more when it is to be loaded."""
+    node_id = others(cluster, leader)
+    cluster.crash(node_id)
+    newer = cut(cluster, leader, others(cluster, leader, node_id))
+    cluster.nodes[node_id].applies = False
+    cluster.start(node_id)
+    cluster.run_until(lambda: newer in cluster.nodes[node_id].loaded)
+    cluster.run_until(cluster.has_converged)
+    cluster.feed(node_id, ApplyStuck())
+    return node_id
+
+
+@covers("D-23")
+def test_who_can_apply_nothing_and_is_named_successor_lets_others_lead() -> None:
+    """It would never have an active controller, and nobody suspects a leader that answers fetches."""
+    cluster, leader, _ = with_history(chunk_bytes=7_000)
+    node_id = stuck(cluster, leader)
+    cluster.resign(leader, to=node_id)
+    cluster.run_until(lambda: cluster.leader not in (None, leader) and cluster.has_leader())
+    assert cluster.leader == others(cluster, leader, node_id)
+
+
+@covers("D-23")
+def test_who_could_apply_nothing_for_a_moment_leads_as_before() -> None:
+    cluster, leader, _ = with_history(chunk_bytes=7_000)
+    node_id = stuck(cluster, leader)
+    cluster.nodes[node_id].applies = True
+    cluster.feed(node_id, Applied(cluster.raft_node(node_id).high_watermark))
+    cluster.resign(leader, to=node_id)
+    cluster.run_until(lambda: cluster.leader == node_id and cluster.has_leader())
+    cluster.run(10_000)
+    assert cluster.leader == node_id
+
+
+@covers("D-23", "D-40")
+def test_who_leads_and_can_apply_nothing_hands_over_once_somebody_else_can_lead() -> None:
+    """Nobody else was there to be elected."""
+    cluster, leader, _ = with_history(chunk_bytes=7_000)
+    node_id = stuck(cluster, leader)
+    third = others(cluster, leader, node_id)
+    cluster.crash(third)
+    cluster.append(leader, b"third lacks this")
+    cluster.run_until(
+        lambda: cluster.raft_node(node_id).log.end_offset == cluster.raft_node(leader).log.end_offset
+    )
+    cluster.run(50)
+    cluster.crash(leader)
+    cluster.start(third)
+    cluster.run_until(lambda: cluster.leader == node_id)
+    cluster.start(leader)
+    cluster.run_until(lambda: cluster.leader not in (None, node_id) and cluster.has_leader(), 20_000)
+    cluster.run(20_000)
+    assert cluster.leader not in (None, node_id)
 
 
 def pieces_asked(cluster: Cluster, node_id: int) -> list[int]:

@@ -445,7 +445,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "Who asks a young leader to hand over while another one's wish still rests takes its place unanswered.",
         "sim",
         (
-            "kraftd.raft.resignation:Resignation.on_resign",
+            "kraftd.raft.resignation:Resignation._on_resign",
             "elif (other := leader_state.handover or leader_state.requested_handover) is not None:",
             "elif (other := leader_state.handover) is not None:",
         ),
@@ -459,7 +459,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "A leader that is stopped while a wish to hand over still rests never answers that wish.",
         "tests",
         (
-            "kraftd.raft.resignation:Resignation.on_shutdown",
+            "kraftd.raft.resignation:Resignation._on_shutdown",
             "asked = leader_state.handover or leader_state.requested_handover",
             "asked = leader_state.handover",
         ),
@@ -778,7 +778,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.probing:Probing.on_response",
-            "sent.kind in _TELL_WHO_WE_ARE",
+            "sent.kind in TELL_WHO_WE_ARE",
             "sent.kind in RequestKind",
         ),
         where=(

@@ -189,7 +189,7 @@ def test_who_fetched_without_its_id_is_believed_no_older_copy_later() -> None:
 
     fifth = start_of(5, b"the fifth start!")
     quorum = Quorum(1, voter_set(1, 2, 3))
-    peers = Peers(key_of(1), quorum, (fifth,), Rejoin(StateHealth(), quorum))
+    peers = Peers(key_of(1), quorum, (fifth,), Rejoin(StateHealth(), quorum, lambda: None))
     peers.record_rejoining(fifth)
     eighth = start_of(8, b"the eighth start")
     assert peers.verify_identity(eighth) == [fx.RememberPeer(eighth)]
@@ -240,6 +240,24 @@ def test_who_finds_another_disk_behind_an_address_hears_everybody_anew() -> None
     peer = PeerIdentity(3, b"a newer disk dir", 1, b"a newer start id")
     lone.feed(ev.PeerIdentified(9, peer, outbound=True))
     assert rejoin.unheard == {2, 3}
+
+
+@covers("D-06")
+def test_what_was_answered_before_another_disk_was_found_does_not_count() -> None:
+    """It was on its way meanwhile, and says in which epoch a voter was, not in which it is."""
+    lone = unheard()
+    rejoin = lone.raft_node._raft.rejoin
+    lone.connect(2)
+    rejoin.unheard = frozenset({2, 3})
+    lone.run(1_000)
+    (before,) = [send for send in fetches(lone) if send.to == 2 and not asks_for_records(send, 2)]
+    peer = PeerIdentity(3, b"a newer disk dir", 1, b"a newer start id")
+    lone.feed(ev.PeerIdentified(9, peer, outbound=True))
+    lone.answer(before, rpc.fetch_response(ErrorCode.NOT_LEADER_OR_FOLLOWER, LeaderAndEpoch(5, 2)))
+    assert rejoin.unheard == {2, 3}
+    lone.run(50)
+    tell_epochs(lone)
+    assert 2 not in rejoin.unheard
 
 
 @covers("D-06")

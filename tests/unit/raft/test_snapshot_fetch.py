@@ -748,6 +748,22 @@ def test_a_log_that_differs_from_its_snapshot_on_is_cut_to_there_and_no_further(
     assert [alarm.name for alarm in every(effects, fx.Alarmed)] == ["diverged_below_high_watermark"]
 
 
+@covers("SF-09", "D-21")
+def test_a_piece_of_a_download_that_was_dropped_counts_nothing_in_the_next_one_of_that_snapshot() -> None:
+    lone = follower()
+    lone.fetch_response(snapshot_id=AT_100)
+    lone.piece(b"0123456")  # it is being written, up to 7
+    lone.run(2_200)  # the leader was lost,
+    lone.ask_begin(5)  # and is heard again
+    lone.fetch_response()  # its log serves after all: the download is dropped
+    lone.fetch_response(snapshot_id=AT_100)  # and begun anew
+    lone.piece(b"012")
+    lone.written(AT_100, 7)
+    download = lone.raft_node._raft.download
+    assert download is not None
+    assert (download.position, download.writing_to) == (0, 3)
+
+
 @covers("D-06")
 def test_one_with_lost_records_that_loads_a_snapshot_hears_a_voter_that_it_doubted() -> None:
     """3 got another disk, and connected while this node knew the former one, and only had lost records."""

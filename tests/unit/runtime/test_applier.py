@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kraftd.raft.effects import LeaderChanged
-from kraftd.raft.events import Applied
+from kraftd.raft.events import Applied, ApplyStuck
 from kraftd.records.batch import encode_batch, encode_control_batch
 from kraftd.records.committed import CommittedBatch
 from kraftd.runtime.applier import Applier
@@ -314,6 +314,21 @@ def test_a_snapshot_that_could_not_be_read_is_tried_again_when_its_time_has_come
 
     assert machine.restored == [OffsetAndEpoch(4, 1)]
     assert one.wake_at_ms() == NEVER_MS
+
+
+@pytest.mark.covers("D-23")
+def test_the_raft_node_is_told_each_time_that_nothing_leads_to_a_state() -> None:
+    world, machine, loader = World(10), Machine(), Loader(steps=2)
+    one = applier(world, machine, loader)
+    one.load_snapshot(OffsetAndEpoch(4, 1))
+    one.commit(10)
+    for time_ms in (1_001, 2_001):
+        world.events.clear()
+        loader.is_loading, loader.stuck_reason, loader.retry_at_ms = False, "no snapshot can be read", time_ms
+        for now_ms in (time_ms - 2, time_ms - 1):
+            one.run(Now(now_ms, 1))
+        assert world.events == [ApplyStuck()]
+        one.run(Now(time_ms, 1))  # it is tried again
 
 
 @pytest.mark.covers("LSN-06")
