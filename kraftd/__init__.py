@@ -84,7 +84,9 @@ D-25 to D-34 are kept for changes of the voters, and repair.
     D-05  A sidecar remembers the flushed offset and the election's checksum: from that offset on bad bytes
           are torn and cut, below it they are damage and stay.
     D-06  A node that is damaged, forgetful or restored from a backup says so, and fetches uncounted until it
-          provably knows what it may have promised.
+          provably knows what it may have promised. One that has forgotten takes whoever answers at a voter's
+          address for that voter, until it has heard it; if that is another disk than it remembers, it hears
+          every voter anew.
     D-07  The leader and the vote of an epoch survive every change of state within it. A pre-vote writes no
           election and resets no timer.
     D-08  A closed connection to the leader starts a pre-vote within 100 ms, once an epoch; failover waits
@@ -126,7 +128,7 @@ D-25 to D-34 are kept for changes of the voters, and repair.
     D-23  A start restores the newest whole snapshot and applies the log behind it. Segments wholly below it
           are checked after the start, in the background; damage there cuts them off and is no loss. Until all
           is applied, a node knows how far behind it is and lets others lead, and tells nobody an applied
-          offset.
+          offset. One that can apply nothing hands over if it leads.
     D-24  Observers are answered after voters, in groups: one that was up to date at once, after that at most
           every few milliseconds. They are given what is committed, and the disk is read for one at a time.
           Four of them load a snapshot at once, for a voter the disk is read before it is for them, and they
