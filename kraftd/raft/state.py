@@ -199,7 +199,8 @@ class RaftState:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the state machine has so much left to apply that others should lead first (D-18).
+        """Whether the state machine has so much left to apply that others should lead first (D-18), or can
+        apply nothing (D-23).
 
         Such a node could win at once, but could not lead before it has applied it all.
         """

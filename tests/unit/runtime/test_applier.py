@@ -55,6 +55,10 @@ class Loader:
     def retry(self) -> None:
         self.is_loading, self.stuck_reason, self.retry_at_ms = True, "", NEVER_MS
 
+    def get_stuck(self, retry_at_ms: int) -> None:
+        """Nothing that is there leads to a state."""
+        self.is_loading, self.stuck_reason, self.retry_at_ms = False, "no snapshot can be read", retry_at_ms
+
     def step(self) -> bool:
         self.steps -= 1
         if self.steps > 0:
@@ -305,7 +309,7 @@ def test_a_snapshot_that_could_not_be_read_is_tried_again_when_its_time_has_come
     one = applier(world, machine, loader)
     one.load_snapshot(OffsetAndEpoch(4, 1))
     one.commit(10)
-    loader.is_loading, loader.stuck_reason, loader.retry_at_ms = False, "no snapshot can be read", 1_001
+    loader.get_stuck(retry_at_ms=1_001)
     assert one.wake_at_ms() == 1_001
 
     one.run(Now(1_000, 1))
@@ -324,7 +328,7 @@ def test_the_raft_node_is_told_each_time_that_nothing_leads_to_a_state() -> None
     one.commit(10)
     for time_ms in (1_001, 2_001):
         world.events.clear()
-        loader.is_loading, loader.stuck_reason, loader.retry_at_ms = False, "no snapshot can be read", time_ms
+        loader.get_stuck(retry_at_ms=time_ms)
         for now_ms in (time_ms - 2, time_ms - 1):
             one.run(Now(now_ms, 1))
         assert world.events == [ApplyStuck()]
