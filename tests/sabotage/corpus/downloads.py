@@ -370,6 +370,18 @@ DOWNLOADS = (
         where=FETCHING,
     ),
     mutant(
+        "comparison-goes-on-at-another-leader",
+        "D-22",
+        "A comparison that a leader of before was asked for counts against the one that is asked now.",
+        "tests",
+        (
+            "kraftd.raft.snapshot_fetch:SnapshotFetch.on_offered",
+            "download.compared_since_ms = -1",
+            "pass",
+        ),
+        where=FETCHING,
+    ),
+    mutant(
         "comparison-costs-the-chunk",
         "KAFKA-19541",
         "A comparison that took too long makes the pieces smaller, which does not help.",

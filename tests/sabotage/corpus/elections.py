@@ -373,6 +373,18 @@ ELECTIONS = (
         where=("tests/stories/test_handing_over.py",),
     ),
     mutant(
+        "repeated-farewell-puts-off",
+        "EQE-03",
+        "A farewell that comes once more begins the wait of a later successor anew.",
+        "tests",
+        (
+            "kraftd.raft.announcements:Announcements._campaign_as_successor",
+            "or raft.is_stopping or state.epoch_ended:",
+            "or raft.is_stopping:",
+        ),
+        where=("tests/unit/raft/test_behaviours_announcements.py",),
+    ),
+    mutant(
         "handover-to-one-behind",
         "D-09",
         "Leadership is handed to a voter that lacks the end of the log.",

@@ -7,7 +7,7 @@ from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc
-from kraftd.raft.epoch_states import Candidate, Follower, Leader, Resigned
+from kraftd.raft.epoch_states import Candidate, Follower, Leader, Prospective, Resigned
 from kraftd.raft.rpc import LeaderAndEpoch
 from kraftd.raft.timing import Timing
 from kraftd.types import Election, Endpoint, ReplicaKey
@@ -393,6 +393,20 @@ def test_who_waits_for_its_turn_fetches_on_but_no_late_response_puts_it_off() ->
     assert lone.raft_node.state == before
     assert lone.raft_node.high_watermark == 2
     assert lone.fetching() == [2]
+
+
+@covers("EQE-03", "EQE-09")
+def test_a_farewell_that_comes_again_does_not_put_off_who_waits_for_its_turn() -> None:
+    """The answer to the first got lost. Each repetition would put the election off by the whole delay."""
+    lone = following()
+    lone.ask_end(5, 2, (key_of(3), key_of(ME)))
+    before = lone.raft_node.state
+    assert isinstance(before, Follower)
+    lone.run(100)
+    assert lone.ask_end(5, 2, (key_of(3), key_of(ME))).error_code == 0
+    assert lone.raft_node.state == before
+    lone.run(before.campaign_at_ms - lone.now_ms)
+    assert isinstance(lone.raft_node.state, Candidate | Prospective)
 
 
 @covers("EQE-08", "EQE-09")

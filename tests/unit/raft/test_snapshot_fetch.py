@@ -587,6 +587,24 @@ def test_comparisons_that_are_broken_off_each_time_count_together() -> None:
     assert (piece.snapshot_id.end_offset, piece.position, piece.prefix_checksum) == (200, 0, -1)
 
 
+@covers("D-22")
+def test_the_time_of_a_comparison_begins_anew_at_another_leader() -> None:
+    """Node 3 led, was asked, and led no more; long after that it leads again, and its connection breaks."""
+    lone = compared()
+    lone.run(1_000)
+    lone.ask_begin(7, 2)
+    lone.run(5_000)
+    lone.ask_begin(8, 3)
+    lone.fetch_response(of=3, snapshot_id=AT_200)
+    asked = lone.asked(3, m.FetchSnapshotRequest)
+    assert asked is not None
+    lone.feed(ev.RequestFailed(3, asked.correlation_id, "connection closed"))
+    lone.run(2_200)
+    lone.ask_begin(lone.raft_node.epoch, 3)
+    lone.fetch_response(of=3, snapshot_id=AT_200)
+    assert not every(lone.effects, fx.DropSnapshot), "one comparison was late, not two"
+
+
 @covers("D-24")
 def test_an_observers_comparison_that_is_kept_waiting_is_not_answered_by_that() -> None:
     """While the leader reads, it says so by pieces without bytes; the answer comes too late each time."""
