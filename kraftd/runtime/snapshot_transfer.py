@@ -79,7 +79,7 @@ class SnapshotTransfer(SnapshotPort):
             return
         reader = self._snapshots.open_reader(read.id)
         if reader is None:
-            self._driver.deliver(SnapshotRead(read.token, *_NOT_THERE))
+            self._tell(read, _NOT_THERE)
             return
         piece = _PieceRead(reader, read)
         if read.for_observer:
@@ -110,7 +110,7 @@ class SnapshotTransfer(SnapshotPort):
             if not is_given_up:
                 self._for_voters.pop(piece.read.voter_id, None)
             piece.reader.release()
-            self._driver.deliver(SnapshotRead(piece.read.token, *found))
+            self._tell(piece.read, found)
         if piece.read.for_observer:
             self._is_reading_for_observer = False
             if found is None:
@@ -118,6 +118,14 @@ class SnapshotTransfer(SnapshotPort):
             self._read_for_observers()
         elif found is None:
             self._step(piece)
+
+    def _tell(self, read: ReadSnapshot, found: tuple[bytes, int]) -> None:
+        """Tell the raft node, which counts a snapshot no more that cannot be read (SNAP-20). Nor does it
+        count here: else the cleaner asks to begin the log at it, is refused each time, and nothing goes.
+        """
+        if found == _NOT_THERE and read.prefix_checksum < 0 and self._snapshots.get(read.id) is not None:
+            self._snapshots.mark_damaged(read.id)
+        self._driver.deliver(SnapshotRead(read.token, *found))
 
     def start_write(self, write: WriteSnapshot) -> None:
         """Begin to write a piece; the first one begins a file anew."""

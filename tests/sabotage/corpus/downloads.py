@@ -370,6 +370,30 @@ DOWNLOADS = (
         where=FETCHING,
     ),
     mutant(
+        "unreadable-snapshot-counts-for-the-cleaner",
+        "CLN-06",
+        "A snapshot that cannot be read goes on to count where the log is to begin: no cut is agreed to.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_transfer:SnapshotTransfer._tell",
+            "self._snapshots.mark_damaged(read.id)",
+            "pass",
+        ),
+        where=("tests/unit/runtime/test_snapshot_transfer.py",),
+    ),
+    mutant(
+        "others-bytes-damage-ours",
+        "D-22",
+        "A snapshot counts no more because another node's file of that id has other bytes.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_transfer:SnapshotTransfer._tell",
+            "and read.prefix_checksum < 0 and",
+            "and",
+        ),
+        where=("tests/unit/runtime/test_snapshot_transfer.py",),
+    ),
+    mutant(
         "comparison-goes-on-at-another-leader",
         "D-22",
         "A comparison that a leader of before was asked for counts against the one that is asked now.",

@@ -1,5 +1,6 @@
 """Pieces of snapshots are read for others and written for us, each by a thread, with real files."""
 
+import errno
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -29,13 +30,25 @@ def data_of(snapshot_id: OffsetAndEpoch, records: int = 3_000) -> bytes:
     )
 
 
+class BadSector(OsFileSystem):
+    """Nothing can be read any more once it `refuses`."""
+
+    refuses = False
+
+    def pread(self, handle: int, size_bytes: int, position: int, /) -> bytes:
+        if self.refuses:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().pread(handle, size_bytes, position)
+
+
 class World:
     """Threads that run when they are told to, and a raft node that only listens."""
 
     def __init__(self, folder: Path, records: int = 3_000) -> None:
         self.folder = folder
         self.content = data_of(HERE, records)
-        disk = Disk(OsFileSystem())
+        self.fs = BadSector()
+        disk = Disk(self.fs)
         writer = SnapshotFiles(disk, folder, ()).writer(HERE)
         writer.append(self.content)
         self.snapshots = SnapshotFiles(disk, folder, (writer.freeze(),))
@@ -148,6 +161,21 @@ def test_one_that_is_not_there_is_told_as_such(world: World, how: str) -> None:
         assert world.run() == [SnapshotRead(7, b"", -1)]
 
 
+@covers("SNAP-20", "CLN-06")
+@pytest.mark.parametrize("how", ["deleted by hand", "bad sector"])
+def test_one_that_cannot_be_read_counts_no_more_and_goes_with_the_next_cut(world: World, how: str) -> None:
+    """Seed 272505: the raft node counted it no more, and refused each cut that the cleaner asked for."""
+    if how == "deleted by hand":
+        (world.folder / names.snapshot_name(HERE)).unlink()
+    world.fs.refuses = True
+    assert world.read(0, 10) == SnapshotRead(7, b"", -1)
+    assert world.read(0, 10) == SnapshotRead(7, b"", -1)
+    assert world.snapshots.infos == ()
+    world.snapshots.remove_before(THERE)
+    world.snapshots.take_removal().run()
+    assert list(world.folder.iterdir()) == []
+
+
 @covers("D-22")
 def test_one_that_is_cleaned_while_it_is_read_is_read_to_its_end(world: World) -> None:
     world.transfer.start_read(ReadSnapshot(7, HERE, 0, 100))
@@ -163,6 +191,7 @@ def test_a_download_goes_on_only_where_the_bytes_before_are_the_same(world: Worl
     same, other = crc32c.crc32c(data[:5_000]), crc32c.crc32c(b"x" + data[1:5_000])
     assert world.read(5_000, 10, prefix_checksum=same).data == data[5_000:5_010]
     assert world.read(5_000, 10, prefix_checksum=other) == SnapshotRead(7, b"", -1)
+    assert [info.id for info in world.snapshots.infos] == [HERE], "it is the other one's file that differs"
 
 
 @covers("D-20", "D-24")
