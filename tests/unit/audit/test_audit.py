@@ -13,7 +13,7 @@ from kraftd.errors import ErrorCode, MalformedError
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
 from kraftd.raft import rpc, snapshot_rpc
-from kraftd.raft.epoch_states import Ballot, Follower, Leader, Prospective, Unattached
+from kraftd.raft.epoch_states import Ballot, Follower, Leader, Prospective, Resigned, Unattached
 from kraftd.raft.rpc import FetchParams, LeaderAndEpoch, VoteParams
 from kraftd.raft.snapshot_rpc import FetchSnapshotParams
 from kraftd.types import Election, Endpoint, OffsetAndEpoch, PeerIdentity, ReplicaKey
@@ -736,6 +736,20 @@ def test_an_epoch_that_ended_before_its_first_record_may_be_claimed_where_it_beg
 def test_a_process_may_start_with_a_commit_that_its_last_one_decided_and_did_not_carry_out() -> None:
     auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
     for step in (lead(), decided(1, fx.Commit(5)), state(state=None), decided(1, fx.Commit(5))):
+        step(auditor, nodes)
+
+
+def test_the_only_voter_resigns_if_it_has_lost_a_part_of_its_log() -> None:
+    """Seed 272012: a file was cut short under a voter that led alone, and a broker asked for what it held."""
+    auditor, nodes = Auditor(), {n: node(n) for n in (1, 2, 3)}
+    for number in (2, 3):
+        nodes[number].is_voter = False
+    for step in (
+        lead(),
+        lambda _, nodes: setattr(nodes[1], "is_whole", False),
+        effect(1, fx.StateChanged("leader", "resigned", 3, "")),
+        state(state=Resigned(3, ME, 1_000)),
+    ):
         step(auditor, nodes)
 
 
