@@ -113,6 +113,22 @@ SNAPSHOT_BYTES = 24_697
             False,
             id="or in time",
         ),
+        pytest.param(
+            CRUMBS | {"snapshot_bytes": 8_000, "snapshot_interval_ms": 1_000, "retention_bytes": 50_000},
+            FAR_US,
+            Written((270,) * 430, 111 * S),
+            12_809,
+            True,
+            id="snapshots that come while one is loaded, and take its place",
+        ),
+        pytest.param(
+            CRUMBS | {"snapshot_bytes": 8_000, "snapshot_interval_ms": 1_000, "retention_bytes": 150_000},
+            FAR_US,
+            Written((270,) * 430, 111 * S),
+            12_809,
+            False,
+            id="or do not yet",
+        ),
         pytest.param({}, FAR_US, Written((), 100 * S), SNAPSHOT_BYTES, False, id="nothing is written"),
     ],
 )
