@@ -190,7 +190,7 @@ class SnapshotFiles:
         self._others = tuple(one for one in self._others if one != info.id)
 
     def mark_damaged(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Count one no more that turned out damaged; it goes with the log before it."""
+        """Count one no more that turned out damaged or cannot be read; it goes with the log before it."""
         self.infos = tuple(info for info in self.infos if info.id != snapshot_id)
         self._others += (snapshot_id,)
 

@@ -34,6 +34,9 @@ CRUMBS = {
     "jitter_us": 50,
 }
 """What seed 206024 drew: 124 pieces for a snapshot, and another one every 14 s."""
+OFTEN = CRUMBS | {"snapshot_bytes": 8_000, "snapshot_interval_ms": 1_000, "retention_bytes": 50_000}
+"""What seed 272966 drew: 65 pieces for a snapshot, and another one each second if something is written."""
+SELDOM_WRITTEN = Written((270,) * 430, 111 * S)
 WRITTEN = Written((400, 220) * 305, 100 * S)
 """1,891 bytes a second, in batches of which no two fit into a fetch."""
 SNAPSHOT_BYTES = 24_697
@@ -114,17 +117,17 @@ SNAPSHOT_BYTES = 24_697
             id="or in time",
         ),
         pytest.param(
-            CRUMBS | {"snapshot_bytes": 8_000, "snapshot_interval_ms": 1_000, "retention_bytes": 50_000},
+            OFTEN,
             FAR_US,
-            Written((270,) * 430, 111 * S),
+            SELDOM_WRITTEN,
             12_809,
             True,
             id="snapshots that come while one is loaded, and take its place",
         ),
         pytest.param(
-            CRUMBS | {"snapshot_bytes": 8_000, "snapshot_interval_ms": 1_000, "retention_bytes": 150_000},
+            OFTEN | {"retention_bytes": 150_000},
             FAR_US,
-            Written((270,) * 430, 111 * S),
+            SELDOM_WRITTEN,
             12_809,
             False,
             id="or do not yet",
