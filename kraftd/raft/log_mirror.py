@@ -29,7 +29,10 @@ from kraftd.records.batch import BatchView
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
 TAIL_BYTES_MAX = 16 * 1024 * 1024
-"""If the tail holds more, its older half is dropped (D-15)."""
+"""If the tail holds more, the oldest of it is dropped (D-15): its older half, or `DROPPED_BYTES`."""
+
+DROPPED_BYTES = 1 * 1024 * 1024
+"""The most that is dropped at once. 8 MiB of batches of one change each are 50,000: a turn of over 10 ms."""
 
 FETCH_BYTES_MAX = 8 * 1024 * 1024
 """The most bytes of one fetch response; a larger first batch is sent whole."""
@@ -129,12 +132,13 @@ class LogMirror:
             self._batches.extend(batches)
             self._bytes += sum(map(len, batches))
         if self._bytes > self._bytes_max:
-            self._drop_older_half()
+            self._drop_oldest()
         return Append(base_offset, end_offset, batches)
 
-    def _drop_older_half(self) -> None:
+    def _drop_oldest(self) -> None:
+        kept_bytes = max(self._bytes_max // 2, self._bytes_max - DROPPED_BYTES)
         dropped = 0
-        while self._bytes > self._bytes_max // 2 and dropped < len(self._batches) - 1:
+        while self._bytes > kept_bytes and dropped < len(self._batches) - 1:
             self._bytes -= len(self._batches[dropped])
             dropped += 1
         for base_offset in self._bases[:dropped]:

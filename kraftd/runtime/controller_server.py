@@ -88,9 +88,7 @@ from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import METADATA_TOPIC_ID, Endpoint, Now, Offset, OffsetAndEpoch, ReplicaKey, Uuid
 
 TAIL_BYTES = TAIL_BYTES_MAX // 2
-"""How much of the newest log is read into memory at a start (D-15). The raft node keeps up to twice that:
-once it has more it drops the older half, so a start begins with what is left then.
-"""
+"""How much of the newest log is read into memory at a start (D-15). The raft node keeps up to twice that."""
 
 LONG_RESPONSE_KEYS = frozenset(request.API_KEY for request in (*READS, *EXPORT_REQUESTS)) | {
     FetchSnapshotRequest.API_KEY

@@ -103,6 +103,12 @@ def _run(world: World) -> tuple[World, Result]:
     return world, result
 
 
+def _begin_worker() -> None:
+    commands.end_when_interrupted()
+    # Only between seeds. Enabled again at the end of one, it would go through the whole world once more.
+    gc.disable()
+
+
 def _worker(seed: int, options: Options) -> Result:
     result = run_seed(seed, options=options)
     gc.collect()
@@ -115,9 +121,7 @@ def run_many(seeds: Iterator[int], options: Options, jobs: int, *, hours: float 
     until_s = time.monotonic() + hours * 3_600 if hours else float("inf")
     gc.collect()
     gc.freeze()
-    with ProcessPoolExecutor(
-        jobs, multiprocessing.get_context("fork"), initializer=commands.end_when_interrupted
-    ) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), initializer=_begin_worker) as pool:
         running: set[Future[Result]] = set()
         while table.failed is None:
             while len(running) < 2 * jobs and time.monotonic() < until_s:

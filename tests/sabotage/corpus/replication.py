@@ -531,4 +531,16 @@ REPLICATION = (
         ),
         where=("tests/unit/raft/test_requests_in.py",),
     ),
+    mutant(
+        "half-a-tail-at-once",
+        "D-16",
+        "A tail that is too long loses half of it at once: fifty thousand batches, in one turn.",
+        "tests",
+        (
+            "kraftd.raft.log_mirror:LogMirror._drop_oldest",
+            "max(self._bytes_max // 2, self._bytes_max - DROPPED_BYTES)",
+            "self._bytes_max // 2",
+        ),
+        where=("tests/unit/raft/test_pieces.py",),
+    ),
 )

@@ -149,6 +149,19 @@ def test_the_tail_serves_whole_batches_and_sheds_the_oldest() -> None:
     assert log.boundary_at_most(1) is None
 
 
+@pytest.mark.covers("D-15", "D-16")
+def test_a_large_tail_sheds_a_mebibyte_at_once_and_no_half() -> None:
+    """Half of 16 MiB are fifty thousand batches of one change: to free them takes a turn of 10 ms."""
+    log = LogMirror(OpenedLog(), bytes_max=16 << 20)
+    a_batch = batch(0, 1) + bytes(64 * 1_024)
+    appended = 0
+    while log.read(0, 1) is not None:
+        log.append(appended, appended + 1, [a_batch])
+        appended += 1
+    held = next(offset for offset in range(appended) if log.read(offset, 1) is not None)
+    assert held * len(a_batch) <= (1 << 20) + 2 * len(a_batch)
+
+
 @pytest.mark.covers("FREQ-13", "FREQ-17")
 def test_a_position_lies_on_the_log_or_the_log_says_where_they_part() -> None:
     log = LogMirror(OpenedLog(end_offset=9, epochs=(EpochEntry(1, 0), EpochEntry(3, 3), EpochEntry(5, 6))))
