@@ -30,9 +30,10 @@ from kraftd.storage.log import Log
 from kraftd.storage.log_start import OpenReport
 from kraftd.storage.opening import needless_of, needless_text, unusable_log
 from kraftd.storage.presence import lost_log
+from kraftd.storage.removal import leftovers, no_file_text
 from kraftd.storage.sidecar import SidecarState, read_sidecar
 from kraftd.storage.snapshot_files import SnapshotSurvey, damage_of, instead_text, survey_snapshots
-from kraftd.storage.snapshots import PIECE_BYTES, leftovers, no_snapshot_text
+from kraftd.storage.snapshots import PIECE_BYTES
 from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
 
 _LOOKS_MAX: Final = 3
@@ -204,11 +205,11 @@ class _Inspector:
             )
 
     def _at_leftovers(self) -> None:
-        """Look at unfinished and at removed snapshots, of which a running node has some."""
+        """Look at unfinished snapshots and at removed files, of which a running node has some."""
         for name in leftovers(self._disk, self._log_path):
             path = self._log_path / name
             if self._disk.fs.is_directory(path):
-                self._notes.append(no_snapshot_text(path))
+                self._notes.append(no_file_text(path))
             else:
                 self._notes.append(f"{path}: promises nothing: the next start removes it")
 

@@ -94,7 +94,7 @@ class _Examination:
                 is_damaged_end = True
                 if item.size_bytes > 0:
                     self._last = _range_of(item)
-        problems = [*missing_start(self._node, self._starts), *problems]
+        problems = [*missing_beginning(self._node, self._starts), *problems]
         for problem in problems or small_file_problems(self._node, self._starts, self._end):
             self._add_problem(problem)
         if problems and not is_damaged_end:
@@ -171,7 +171,20 @@ def small_file_problems(
         yield in_file(node.log_directory / names.QUORUM_STATE, text)
 
 
-def missing_start(node: NodeFiles, starts: Sequence[EpochEntry]) -> Iterator[Problem]:
+def missing_beginning(node: NodeFiles, starts: Sequence[EpochEntry]) -> list[Problem]:
+    """What is missing before the log: batches of it, or else the snapshot that holds the state before it."""
+    return [*_missing_start(node, starts)] or [*_missing_snapshot(node)]
+
+
+def _missing_snapshot(node: NodeFiles) -> Iterator[Problem]:
+    """A log without its beginning that no snapshot leads to: a node refuses to start with it."""
+    start = node.start_offset
+    if node.segments and start > 0 and not any(one.offset >= start for one in node.snapshots):
+        text = f"begins at offset {start}, and no snapshot holds the state before it"
+        yield in_file(node.log_directory, text, kind=ProblemKind.INCOMPLETE, offset=start)
+
+
+def _missing_start(node: NodeFiles, starts: Sequence[EpochEntry]) -> Iterator[Problem]:
     """What small files and indexes know of a beginning of the log that was lost, and not cut.
 
     Where Kafka cuts the beginning of a log, it cuts the epoch checkpoint, too, and deletes the indexes with

@@ -258,18 +258,12 @@ class _LogCheck:
         )
 
     def _begin(self) -> None:
-        """Take the voters that a new log begins with; say what a log that begins later lacks."""
+        """Take the voters that a new log begins with."""
         first = next((one for one in self.log.snapshots if one.id.offset == 0), None)
         if first is not None and (state := self._load(first)) is not None:
             self._quorum = state.quorum
             if self._builder is not None:
                 self._builder = ImageBuilder(state.image)
-        start = self.log.start_offset
-        if self.log.segments and start > 0 and not any(one.id.offset >= start for one in self.log.snapshots):
-            text = f"begins at offset {start}, and no snapshot holds the state before it"
-            self._add_problem(
-                in_file(self.log.log_directory, text, kind=ProblemKind.INCOMPLETE, offset=start)
-            )
 
     # -- records -------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from kraftd.logtools.integrity import examine, missing_start
+from kraftd.logtools.integrity import examine, missing_beginning
 from kraftd.logtools.manifest import manifest_problems
 from kraftd.logtools.node_files import NodeFiles
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
@@ -59,7 +59,7 @@ def sound_count(node: NodeFiles, log: Headers, problems: Sequence[Problem]) -> i
 
 def _is_suspicious(node: NodeFiles, scans: Sequence[Scan], epochs: Sequence[EpochEntry]) -> bool:
     """Whether headers, names and small files do not fit each other."""
-    if any(missing_start(node, epochs)):
+    if missing_beginning(node, epochs):
         return True
     end = -1
     for segment, scan in zip(node.segments, scans, strict=True):

@@ -36,7 +36,6 @@ _WITHOUT_STATE = (
     BeginTransactionRecord,
     EndTransactionRecord,
     AbortTransactionRecord,
-    RawRecord,
 )
 """Records that any release may have written first."""
 
@@ -100,6 +99,10 @@ def _is_old(values: Iterator[bytes]) -> bool:
             record = decode_record(value)
             if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
                 return False
+            if isinstance(record, RawRecord):
+                return (
+                    False  # of a newer program, perhaps its metadata.version; who applies it says what it is
+                )
             has_state = has_state or not isinstance(record, _WITHOUT_STATE)
     except (StorageError, MalformedError):
         return False  # the damage is reported elsewhere, and the damaged part may have held it

@@ -42,11 +42,11 @@ from kraftd.storage.opening import (
     take_lock,
 )
 from kraftd.storage.presence import PresenceCheck, lost_log
-from kraftd.storage.removal import Removal
+from kraftd.storage.removal import Removal, remove_leftovers
 from kraftd.storage.segment import LogConfig
 from kraftd.storage.sidecar import Sidecar, bounded, read_sidecar, remember_peer
 from kraftd.storage.snapshot_files import SnapshotFiles, survey_snapshots
-from kraftd.storage.snapshots import SnapshotInfo, remove_leftovers
+from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import Election, HealthKind, NodeId, Offset, OffsetAndEpoch, PeerIdentity, Uuid
 
 

@@ -30,7 +30,6 @@ from kraftd.storage.unread_segments import take_covered
 from kraftd.types import EpochEntry, OffsetAndEpoch
 
 _PASSES_MAX = 3
-_OBSOLETE = (".log.deleted", ".index.deleted", ".timeindex.deleted")
 _INDEXES = (".index", ".timeindex")
 
 
@@ -207,11 +206,10 @@ def _read_again(disk: Disk, segment: Segment, position: int, before: int) -> int
 
 
 def tidy(disk: Disk, directory: Path) -> None:
-    """Remove leftovers of earlier runs: deleted segments, and index files without a segment (LOG-15)."""
+    """Remove index files without a segment (LOG-15)."""
     files = disk.names(directory)
     segments = {name.removesuffix(".log") for name in files if name.endswith(".log")}
     for name in files:
         stem, dot, suffix = name.partition(".")
-        orphan = dot + suffix in _INDEXES and stem not in segments
-        if orphan or name.endswith(_OBSOLETE):
+        if dot + suffix in _INDEXES and stem not in segments:
             disk.remove(directory / name)

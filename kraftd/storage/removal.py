@@ -9,6 +9,7 @@ Follows: Kafka's `.deleted` files (CLN-06, CLN-07).
 Differs: Kafka removes them a minute later, whoever reads them.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -17,6 +18,10 @@ import msgspec
 from kraftd.records import names
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import FileSystem
+
+_LEFTOVER = re.compile(
+    r"\d{20}(-\d{10}(-\d+)?\.checkpoint\.(part|deleted)|\.(log|index|timeindex)\.deleted)", re.ASCII
+)
 
 
 class Pins:
@@ -81,3 +86,30 @@ def retire(disk: Disk, directory: Path, paths: Iterable[Path]) -> None:
         if disk.fs.exists(path):
             disk.rename(path, deleted(path))
     disk.sync_directory(directory)
+
+
+def remove_leftovers(disk: Disk, directory: Path) -> list[str]:
+    """Remove what was being written or awaited its deletion when the last process ended.
+
+    Returns:
+        What was removed, and what could not be, in lines for the operator.
+    """
+    found = leftovers(disk, directory)
+    removed = [name for name in found if not disk.fs.is_directory(directory / name)]
+    for name in removed:
+        disk.remove(directory / name)
+    told = [no_file_text(directory / name) for name in found if name not in removed]
+    if removed:
+        told.append(f"{directory}: removed what promised nothing: {', '.join(removed)}")
+    return told
+
+
+def leftovers(disk: Disk, directory: Path) -> list[str]:
+    """The names of what was being written or awaits its deletion: it promises nothing, a start removes it."""
+    return [name for name in disk.names(directory) if _LEFTOVER.fullmatch(name)]
+
+
+def no_file_text(path: Path) -> str:
+    """What is told of a directory under the name of such a file, which nobody here made."""
+    what = "snapshot" if names.CHECKPOINT in path.name else "segment"
+    return f"{path}: is a directory, and no {what}: remove it"

@@ -5,7 +5,7 @@ What is on disk
 `<offset>-<epoch>.checkpoint` is a snapshot. It has that name only after its bytes were read back from the
 disk and proved, so whatever a crash leaves under such a name is whole. `….checkpoint.part` is one that is
 being written or received, and promises nothing; `….checkpoint.deleted` awaits its deletion.
-`remove_leftovers` removes both at the start.
+The next start removes both (`removal`).
 
 What a crash can leave
 ----------------------
@@ -28,7 +28,6 @@ Follows: Kafka's FileRawSnapshotWriter and Snapshots (SNAP-10, SNAP-12, SNAP-18,
 Differs: Kafka does not read a snapshot back, and takes a file for whole that lacks its footer (Q-21).
 """
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
@@ -45,7 +44,6 @@ from kraftd.types import OffsetAndEpoch
 
 PIECE_BYTES: Final = 1 << 20
 """How much is written between two syncs, and read at once."""
-_LEFTOVER = re.compile(r"\d{20}-\d{10}(-\d+)?\.checkpoint\.(part|deleted)", re.ASCII)
 
 _T = TypeVar("_T")
 
@@ -170,27 +168,6 @@ class SnapshotWriter:
         handle, self._handle = self._handle, -1
         if handle >= 0:
             self._disk.close(handle)
-
-
-def remove_leftovers(disk: Disk, directory: Path) -> list[str]:
-    """Remove what was being written or awaited its deletion when the last process ended.
-
-    Returns:
-        What was removed, and what could not be, in lines for the operator.
-    """
-    found = leftovers(disk, directory)
-    removed = [name for name in found if not disk.fs.is_directory(directory / name)]
-    for name in removed:
-        disk.remove(directory / name)
-    told = [no_snapshot_text(directory / name) for name in found if name not in removed]
-    if removed:
-        told.append(f"{directory}: removed what promised nothing: {', '.join(removed)}")
-    return told
-
-
-def leftovers(disk: Disk, directory: Path) -> list[str]:
-    """The names of what was being written or awaits its deletion: it promises nothing, a start removes it."""
-    return [name for name in disk.names(directory) if _LEFTOVER.fullmatch(name)]
 
 
 def no_snapshot_text(path: Path) -> str:

@@ -254,7 +254,7 @@ SNAPSHOTS = (
         "SNAP-24",
         "What was being written when the process ended stays for ever.",
         "crash",
-        ("kraftd.storage.snapshots:remove_leftovers", "disk.remove(directory / name)", "pass"),
+        ("kraftd.storage.removal:remove_leftovers", "disk.remove(directory / name)", "pass"),
     ),
     mutant(
         "restore-at-offset-zero",

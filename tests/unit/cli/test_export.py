@@ -183,6 +183,18 @@ def test_a_missing_segment_is_told(kraftctl: Kraftctl, node: Path, tmp_path: Pat
     assert f"{segment(node, 7).name}: its name says offset 7, its first batch offset 2" in outcome.out
 
 
+def test_a_log_that_begins_later_is_no_good_copy_without_its_snapshot(
+    kraftctl: Kraftctl, node: Path, tmp_path: Path
+) -> None:
+    """Else a backup of nothing would take the place of a sound one: a node refuses such a directory."""
+    segment(node, 0).unlink()
+    (node / LOG / f"{0:020}.index").unlink()
+    (node / LOG / "leader-epoch-checkpoint").write_text("0\n1\n5 2\n")
+    outcome = kraftctl("export", node, tmp_path / "out")
+    assert outcome.code == 1
+    assert "begins at offset 2, and no snapshot holds the state before it" in outcome.out
+
+
 class RestlessSource(DirectorySource):
     """A directory in which something happens while it is read."""
 

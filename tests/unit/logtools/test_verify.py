@@ -285,11 +285,24 @@ def test_a_beginning_that_is_in_no_snapshot_is_missing(tmp_path: Path):
     made.snapshot()
     made.batch(config("2")).roll().batch(config("3"))
     (made.log / f"{0:020}.log").unlink()
-    missing, start = problems(judged(tmp_path))
+    [missing] = problems(judged(tmp_path))
     assert missing.endswith(
         "offsets 0 to 11 are missing before it: leader-epoch-checkpoint knows that epoch 1 begins there"
     )
-    assert start.endswith("begins at offset 12, and no snapshot holds the state before it")
+
+
+def test_a_lost_snapshot_inside_the_first_segment_is_the_only_thing_that_is_missing(tmp_path: Path):
+    """The checkpoint begins at the snapshot, as the log did, though the segment goes back further."""
+    made = orders(tmp_path)
+    made.batch(config("1")).roll().batch(config("2"))
+    lost = made.snapshot()
+    made.batch(config("3"))
+    (made.log / f"{0:020}.log").unlink()
+    (made.log / names.EPOCH_CHECKPOINT).write_bytes(epoch_checkpoint.encode([EpochEntry(3, 13)]))
+    assert judged(tmp_path).is_whole
+    lost.unlink()
+    [problem] = problems(judged(tmp_path))
+    assert problem.endswith("begins at offset 12, and no snapshot holds the state before it")
 
 
 def test_what_cannot_be_read_of_one_log_is_not_said_to_agree(tmp_path: Path):

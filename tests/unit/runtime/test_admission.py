@@ -64,8 +64,18 @@ def opened(path: Path, *appends: list) -> NodeDirectory:
         [[CONFIG], [NoOpRecord()] * 30_000, [LEVEL]],
         [[BeginTransactionRecord()], [NoOpRecord()]],
         [[RawRecord(99, 0, b"x")]],
+        [[RawRecord(12, 99, b"x")], [CONFIG]],
     ],
-    ids=["empty", "first", "in-transaction", "second-batch", "late", "no-state-yet", "unknown"],
+    ids=[
+        "empty",
+        "first",
+        "in-transaction",
+        "second-batch",
+        "late",
+        "no-state-yet",
+        "unknown",
+        "newer-level",
+    ],
 )
 def test_a_log_that_may_be_new_enough_is_let_in(tmp_path, appends):
     directory = opened(tmp_path, *appends)

@@ -140,13 +140,12 @@ class TestRoll:
         assert {path.name: path.read_bytes() for path in tmp_path.glob("*index")} == before
 
     @pytest.mark.covers("LOG-15")
-    def test_orphans_and_deleted_files_go_at_the_opening(self, tmp_path: Path) -> None:
-        for name in ("00000000000000000007.index", "00000000000000000003.log.deleted", "keep.me"):
+    def test_orphans_go_at_the_opening(self, tmp_path: Path) -> None:
+        for name in ("00000000000000000007.index", "00000000000000000008.timeindex", "keep.me"):
             (tmp_path / name).write_bytes(b"x")
-        (tmp_path / "00000000000000000003-0000000001.checkpoint.deleted").write_bytes(b"x")
         log_at(tmp_path).close()
         left = {path.name for path in tmp_path.iterdir() if not path.name.startswith("0" * 20 + ".")}
-        assert left == {"keep.me", "00000000000000000003-0000000001.checkpoint.deleted"}
+        assert left == {"keep.me"}
 
 
 class SyncRecorder(OsFileSystem):

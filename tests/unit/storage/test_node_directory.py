@@ -399,10 +399,12 @@ def test_what_kafka_leaves_beside_a_log_is_no_hindrance(tmp_path: Path) -> None:
     assert {name for name in beside if ".checkpoint" in name} & left == {beside[0]}
 
 
-@pytest.mark.covers("SNAP-24")
-def test_unfinished_snapshots_are_removed_at_the_start_and_said_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.covers("SNAP-24", "LOG-15", "CLN-06")
+def test_what_is_left_over_is_removed_at_the_start_and_said_in_one_line(tmp_path: Path) -> None:
     used(tmp_path)
     leftovers = (
+        f"{0:020}.index.deleted",
+        f"{0:020}.log.deleted",
         f"{4:020}-{3:010}.checkpoint.deleted",
         f"{8:020}-{3:010}-1234567890123.checkpoint.part",
         f"{9:020}-{3:010}.checkpoint.part",
@@ -411,9 +413,16 @@ def test_unfinished_snapshots_are_removed_at_the_start_and_said_in_one_line(tmp_
     for name in (*leftovers, *kept):
         (log_path(tmp_path) / name).write_bytes(b"?")
     folder = log_path(tmp_path) / f"{5:020}-{3:010}.checkpoint.part"
-    folder.mkdir()
+    segment = log_path(tmp_path) / f"{6:020}.log.deleted"
+    told = [
+        f"{folder}: is a directory, and no snapshot: remove it",
+        f"{segment}: is a directory, and no segment: remove it",
+    ]
+    for each in (folder, segment):
+        each.mkdir()
+    assert set(told) <= set(inspect_directory(FS, tmp_path).notes)
     node = open_at(tmp_path)
-    assert f"{folder}: is a directory, and no snapshot: remove it" in node.warnings
+    assert set(told) <= set(node.warnings)
     (line,) = [text for text in node.warnings if "promised nothing" in text]
     assert line == f"{log_path(tmp_path)}: removed what promised nothing: {', '.join(sorted(leftovers))}"
     node.close()

@@ -135,6 +135,7 @@ def test_a_damaged_newest_one_is_no_loss_if_the_log_reaches_back(tmp_path: Path)
     node = used(tmp_path)
     first, second, third = (freeze(node, offset) for offset in (5, 9, 12))
     node.cut_front(first)
+    assert node.take_removal().run() == ()
     bad = [spoil(node, each) for each in (second, third)]
     node.close()
     node = open_at(tmp_path)
@@ -305,6 +306,7 @@ def test_a_start_that_is_killed_while_it_sets_a_log_aside_is_ended_by_the_next(
 def test_a_directory_with_the_name_of_what_was_set_aside_ends_no_start(tmp_path: Path) -> None:
     node = used(tmp_path)
     node.cut_front(freeze(node, 9))
+    assert node.take_removal().run() == ()
     node.close()
     folders = (aside(node, 5), log_path(tmp_path) / f"{4:020}.log.aside")
     for folder in folders:
@@ -541,6 +543,7 @@ def test_of_two_snapshots_with_one_end_offset_the_logs_own_is_used_at_every_star
     own = freeze(node, 9)
     if cut:
         node.cut_front(own)
+        assert node.take_removal().run() == ()
     freeze(node, 9, foreign)
     node.close()
     for start in range(3):
