@@ -211,6 +211,9 @@ class FollowerRole:
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
             return
         if error != ErrorCode.NONE or sent.kind is not RequestKind.FETCH:
+            if error != ErrorCode.NONE and isinstance(raft.state, Follower) and raft.leader_id == sent.to:
+                # It answers, so it is not silent, though it serves nothing: that ends with the fetch timeout.
+                raft.hear_leader(now.mono_ms, is_response=True)
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms, self.failure_backoff_ms(sent))
             return
         state = raft.state

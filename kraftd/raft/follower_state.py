@@ -42,8 +42,6 @@ class Download(msgspec.Struct):
     """A snapshot that is downloaded, as far as it is here. Mutable; the `RaftState` is its only owner."""
 
     id: OffsetAndEpoch
-    chunk_bytes: int
-    """How much is asked for at once; halved each time that no response comes."""
     size_bytes: int = -1
     """Of the whole; -1 before the first piece."""
     position: int = 0
@@ -56,8 +54,6 @@ class Download(msgspec.Struct):
     """The epoch in which the last piece was sent, and by whom. In one epoch a leader is one process, and has
     one file of this id, unless that went bad and was written anew; any other may have another file.
     """
-    good_pieces: int = 0
-    """How many came since the last one that did not."""
     is_unanswered: bool = False
     """Whether the last piece that was asked for has not come, and nothing had to be compared for it."""
     compared_since_ms: int = -1

@@ -17,8 +17,8 @@ snapshot is never made of two. It reads all of that before it answers. Where thi
 twice, in one piece or in those that broken connections leave of it, the newest is begun, which needs no
 comparison. Else it would be asked for again and again.
 
-A piece that does not come in time is asked for again by half (KAFKA-19541): on a slow link a whole one would
-outlast the fetch timeout each time.
+A piece that does not come in time is asked for again by half (KAFKA-19541), also of a newer snapshot then:
+on a slow link a whole one would outlast the fetch timeout each time.
 
 Entered by `FollowerRole`. Follows: FRSP-08 to FRSP-10, SF-08 to SF-15; D-14, D-20, D-21.
 Differs: what a leader answers ends no process (SF-14, SF-15). Kafka begins anew after each loss of the leader
@@ -59,6 +59,10 @@ class SnapshotFetch:
     def __init__(self, raft: RaftState, truncation: Truncation) -> None:
         self.raft = raft
         self._truncation = truncation
+        self._chunk_bytes = raft.snapshot_chunk_bytes
+        """How much is asked for at once; halved each time that no response comes."""
+        self._good_pieces = 0
+        """How many came since the last one that did not."""
 
     # --- the download -----------------------------------------------------------------------------------
 
@@ -87,12 +91,25 @@ class SnapshotFetch:
             return True
         download = raft.download
         if download is None or not self._goes_on(download, offered):
-            raft.drop_download()
-            raft.download = Download(offered, raft.snapshot_chunk_bytes)
+            self._begin(offered)
         elif not raft.follower_state.is_fetching_snapshot:
             download.compared_since_ms = -1  # the leader of before is not listened to any more
         raft.follower_state.is_fetching_snapshot = True
         return True
+
+    def _begin(self, offered: OffsetAndEpoch) -> None:
+        """Begin to download a snapshot, in the place of another one, whose piece is not expected any more."""
+        # Over a link of 300 KB/s a piece of a mebibyte outlasts the fetch timeout, and a leader that takes
+        # many writes has a newer snapshot by then: if each began with a whole piece, none would ever come.
+        raft = self.raft
+        if raft.download is not None and raft.download.is_unanswered:
+            self._halve()
+        raft.drop_download()
+        raft.requests.forget(RequestKind.FETCH_SNAPSHOT)
+        raft.download = Download(offered)
+
+    def _halve(self) -> None:
+        self._chunk_bytes, self._good_pieces = max(CHUNK_BYTES_MIN, self._chunk_bytes // 2), 0
 
     def _whole(self, offered: OffsetAndEpoch) -> OffsetAndEpoch | None:
         """Return the newest snapshot that is here, brings this node further and leads to what is offered; or
@@ -130,8 +147,7 @@ class SnapshotFetch:
         ):
             return
         if download.is_unanswered:
-            download.chunk_bytes = max(CHUNK_BYTES_MIN, download.chunk_bytes // 2)
-            download.good_pieces = 0
+            self._halve()
         is_compared = download.position > 0 and download.came_from != (raft.epoch, leader_id)
         download.is_unanswered = not is_compared
         if is_compared and download.compared_since_ms < 0:
@@ -142,7 +158,7 @@ class SnapshotFetch:
             raft.epoch,
             download.id,
             download.position,
-            download.chunk_bytes,
+            self._chunk_bytes,
             download.checksum if is_compared else -1,
         )
         request = snapshot_rpc.request_of(raft.cluster_id, params)
@@ -192,9 +208,9 @@ class SnapshotFetch:
         download.compared_ms = download.late_comparisons = 0
         download.checksum = crc32c(records, download.checksum)
         download.writing_to = download.position + len(records)
-        download.good_pieces += 1
-        if download.good_pieces % _GROWS_AFTER == 0:
-            download.chunk_bytes = min(self.raft.snapshot_chunk_bytes, 2 * download.chunk_bytes)
+        self._good_pieces += 1
+        if self._good_pieces % _GROWS_AFTER == 0:
+            self._chunk_bytes = min(self.raft.snapshot_chunk_bytes, 2 * self._chunk_bytes)
         self.raft.out.append(WriteSnapshot(download.id, download.position, records, size_bytes))
 
     def on_failed(self, now: Now) -> None:

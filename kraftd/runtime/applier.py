@@ -194,7 +194,7 @@ class Applier(TimedTurnTask):
     def _on_loaded(self, info: SnapshotInfo) -> None:
         """The state machine is at the end of a snapshot; the log goes on there."""
         self.applied_offset, self.applied_timestamp_ms = info.id.offset, info.last_contained_timestamp_ms
-        self._cold = []
+        self._cold, self._unreadable = [], ""
         self._loaded(info)
         self._driver.wake()
 

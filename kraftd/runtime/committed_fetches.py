@@ -111,7 +111,9 @@ class CommittedFetches(TimedTurnTask):
         former = self._waiting.pop(connection.number, None)
         if former is not None:
             self._reply(former)
-        if len(self._waiting) + len(self._unread) >= WATCHERS_MAX:
+        # Who only waits for the next record takes nobody's room who has something to read.
+        only_waits = waiting.offset >= self._raft_node.high_watermark
+        if len(self._waiting) + len(self._unread) >= (WATCHERS_MAX if only_waits else 2 * WATCHERS_MAX):
             self._reply(waiting)
             return
         self._waiting[connection.number] = waiting

@@ -154,7 +154,7 @@ class ControllerServer(RaftListener, NoticeLogger):
         )
         check = self._snapshot_check = SnapshotCheck(directory.snapshots, read, logger, driver)
         self.snapshot_transfer = SnapshotTransfer(
-            directory.snapshots, driver, logger, read_worker=read, write_worker=write, begun=check.check
+            directory, driver, logger, read_worker=read, write_worker=write, begun=check.check
         )
         self.guard = Guard(directory, driver, self.raft_node, read)
         self.controller = controller = _controller_of(config, directory, self.advertised)

@@ -24,6 +24,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from kraftd.errors import MalformedError, StorageError
+from kraftd.raft.events import SnapshotDamaged
 from kraftd.records import names
 from kraftd.records.batch import BatchView
 from kraftd.records.snapshot import SnapshotDecoder
@@ -93,6 +94,9 @@ class Snapshots(Protocol):
 
     def open_reader(self, snapshot_id: OffsetAndEpoch) -> SnapshotReader | None:
         """Open one; None if it is not there."""
+
+    def mark_damaged(self, snapshot_id: OffsetAndEpoch) -> None:
+        """Count one no more."""
 
 
 class _Load(msgspec.Struct):
@@ -329,6 +333,12 @@ class SnapshotLoader:
                 reason=reason,
                 instead=instead,
             )
+        if not self.stuck_reason:
+            # Else the cleaner, which knows only what counts, has the log begin at it: the snapshot that was
+            # loaded instead goes, and the next start finds nothing that leads to a state. Where it is the
+            # only one it is tried again.
+            self._snapshots.mark_damaged(snapshot_id)
+            self._driver.deliver(SnapshotDamaged(snapshot_id))
         if older:
             self._begin(older[-1])
 

@@ -27,7 +27,8 @@ from kraftd.runtime.observability import Logger
 from kraftd.runtime.snapshotter import write_piece
 from kraftd.runtime.worker import Worker
 from kraftd.storage import StorageFailure
-from kraftd.storage.snapshot_files import SnapshotFiles, SnapshotReader
+from kraftd.storage.node_directory import NodeDirectory
+from kraftd.storage.snapshot_files import SnapshotReader
 from kraftd.storage.snapshots import (
     PIECE_BYTES,
     GivenDamagedError,
@@ -45,7 +46,7 @@ class SnapshotTransfer(SnapshotPort):
 
     def __init__(
         self,
-        snapshots: SnapshotFiles,
+        directory: NodeDirectory,
         driver: Driver,
         logger: Logger,
         *,
@@ -54,7 +55,7 @@ class SnapshotTransfer(SnapshotPort):
         begun: Callable[[OffsetAndEpoch], None] = lambda _: None,
     ) -> None:
         """`begun` is told of each snapshot that somebody begins to download from here, or goes on with."""
-        self._snapshots = snapshots
+        self._directory, self._snapshots = directory, directory.snapshots
         self._driver = driver
         self._logger = logger
         self._read_worker = read_worker
@@ -123,7 +124,7 @@ class SnapshotTransfer(SnapshotPort):
         """Tell the raft node, which counts a snapshot no more that cannot be read (SNAP-20). Nor does it
         count here: else the cleaner asks to begin the log at it, is refused each time, and nothing goes.
         """
-        if found == _NOT_THERE and read.prefix_checksum < 0 and self._snapshots.get(read.id) is not None:
+        if found == _NOT_THERE and read.prefix_checksum < 0:
             self._snapshots.mark_damaged(read.id)
         self._driver.deliver(SnapshotRead(read.token, *found))
 
@@ -165,7 +166,7 @@ class SnapshotTransfer(SnapshotPort):
         if outcome is not None and self._writer is not None and self._writer[1] is writer:
             self._writer = None
         if isinstance(outcome, SnapshotInfo):
-            self._snapshots.add(outcome)
+            self._directory.add_snapshot(outcome)
             self._logger.info("snapshot_received", offset=write.id.offset, epoch=write.id.epoch, bytes=end)
             self._driver.deliver(SnapshotReceived(write.id, end, is_whole=True))
         else:
@@ -199,11 +200,14 @@ class _PieceRead:
                 return None if self._compare() else _NOT_THERE
             if read.prefix_checksum >= 0 and read.prefix_checksum != self._checksum:
                 return _NOT_THERE
-            return reader.read(read.position, read.max_bytes) if read.max_bytes else b"", reader.size_bytes
+            data = reader.read(read.position, read.max_bytes) if read.max_bytes else b""
         except StorageFailure:
             raise  # an earlier failure of the disk, which ends the process
         except StorageError:
             return _NOT_THERE
+        # A file that was cut short meanwhile cannot be read, either. A piece without bytes keeps a voter
+        # waiting, and what it waits for is never cut: for ever, both of them.
+        return (data, reader.size_bytes) if data or not read.max_bytes else _NOT_THERE
 
     def _compare(self) -> bool:
         position = self._compared_bytes

@@ -277,8 +277,8 @@ class NodeDirectory:
         return Removal(self.disk.fs, segments.handles, segments.paths + snapshots.paths + others)
 
     def add_snapshot(self, info: SnapshotInfo) -> bool:
-        """Count a snapshot that this node has written. Returns False if the log begins behind it by now: a
-        later one took the log's place while it was written, and it goes (SNAP-05).
+        """Count a snapshot that this node has written or received. Returns False if the log begins behind it
+        by now: a later one took the log's place meanwhile, or it was cut, and the file goes (SNAP-05).
         """
         self.snapshots.add(info)
         if info.id.offset >= self.log.start_offset:

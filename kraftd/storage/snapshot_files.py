@@ -191,6 +191,8 @@ class SnapshotFiles:
 
     def mark_damaged(self, snapshot_id: OffsetAndEpoch) -> None:
         """Count one no more that turned out damaged or cannot be read; it goes with the log before it."""
+        if self.get(snapshot_id) is None:
+            return
         self.infos = tuple(info for info in self.infos if info.id != snapshot_id)
         self._others += (snapshot_id,)
 

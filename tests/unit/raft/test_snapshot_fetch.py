@@ -7,7 +7,7 @@ from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
 from kraftd.raft import effects as fx
 from kraftd.raft import events as ev
-from kraftd.raft import rpc
+from kraftd.raft import rpc, snapshot_rpc
 from kraftd.raft.epoch_states import Candidate, Follower, Prospective
 from kraftd.raft.rejoin import StateHealth
 from kraftd.raft.rpc import LeaderAndEpoch
@@ -417,6 +417,26 @@ def test_a_piece_that_does_not_come_is_asked_for_again_by_half() -> None:
         lone.piece(b"x", size_bytes=100)
         lone.written(AT_100, position + 1)
     assert lone.asked(2, m.FetchSnapshotRequest).request.max_bytes == 8 << 10  # type: ignore[union-attr]
+
+
+def test_of_a_newer_one_that_is_offered_meanwhile_no_larger_piece_is_asked_for() -> None:
+    """Else nothing ever comes over a slow link of a leader that writes a snapshot each few seconds."""
+    lone = downloading()
+    first = lone.asked(2, m.FetchSnapshotRequest)
+    assert first is not None
+    for n in range(1, 4):
+        lone.run(2_200)
+        lone.ask_begin(5)
+        lone.fetch_response(snapshot_id=OffsetAndEpoch(100 + n, 4))
+    sends = [send.request for send in every(lone.effects, fx.Send)]
+    sizes = [request.max_bytes for request in sends if isinstance(request, m.FetchSnapshotRequest)]
+    assert sizes == [max(4 << 10, 1 << 20 >> n) for n in range(len(sizes))]
+    assert len(sizes) > 3
+    response = snapshot_rpc.response_of(
+        ErrorCode.NONE, LeaderAndEpoch(5, 2), snapshot_id=AT_100, size_bytes=10, position=0
+    )
+    assert lone.answer(first, response, b"0123456789") == [], "the piece of the former one, late"
+    assert asked_piece(lone).snapshot_id.end_offset == 103  # type: ignore[union-attr]
 
 
 def test_a_broken_connection_costs_one_piece() -> None:

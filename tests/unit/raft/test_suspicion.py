@@ -326,6 +326,18 @@ def test_a_leader_that_sends_nonsense_is_heard_and_lasts_no_longer_than_the_fetc
 
 
 @covers("D-40")
+def test_a_leader_that_answers_with_errors_is_not_silent_and_lasts_no_longer_than_the_fetch_timeout() -> None:
+    lone = following()
+    for _ in range(4):
+        lone.run(400)
+        lone.fetch_response(error=ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert "leader_suspected" not in warned(lone)
+    assert "suspicion_wrong" not in warned(lone)
+    lone.run(400 + JITTER_MS)
+    assert isinstance(lone.raft_node.state, Prospective)
+
+
+@covers("D-40")
 def test_a_fetch_timeout_below_s_goes_first() -> None:
     lone = following(timing=Timing(fetch_timeout_ms=400))
     assert asked(lone.run(400 + JITTER_MS - 1)) == []

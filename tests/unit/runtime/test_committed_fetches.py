@@ -151,6 +151,15 @@ def test_one_request_of_a_connection_waits_and_so_many_connections() -> None:
     assert len(late.records) == 1
 
 
+@pytest.mark.covers("D-38")
+def test_those_who_only_wait_keep_nobody_from_what_is_there() -> None:
+    world, reader = World(), Reader(WATCHERS_MAX)
+    for number in range(WATCHERS_MAX):
+        world.ask(Reader(number), 1 << 40)
+    world.ask(reader, 8)
+    assert reader.records == [world.batch(8) + world.batch(9)]
+
+
 def test_a_turn_gives_so_much_and_the_next_one_goes_on() -> None:
     world = World(value=bytes(COMMITTED_BYTES_MAX))
     readers = [Reader(number) for number in range(12)]
@@ -217,8 +226,8 @@ def test_what_a_closed_connection_asked_for_is_not_read() -> None:
 
 @pytest.mark.covers("D-38")
 def test_those_who_wait_for_the_disk_are_so_many_at_most() -> None:
-    world, readers = World(in_memory=10), [Reader(number) for number in range(WATCHERS_MAX + 2)]
+    world, readers = World(in_memory=10), [Reader(number) for number in range(2 * WATCHERS_MAX + 2)]
     for reader in readers:
         world.ask(reader, 0)
-    assert [len(reader.responses) for reader in readers] == [0] * (WATCHERS_MAX + 1) + [1]
+    assert [len(reader.responses) for reader in readers] == [0] * (2 * WATCHERS_MAX + 1) + [1]
     assert readers[-1].records == [b""]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kraftd.errors import StorageError, UnencodableError
+from kraftd.raft.events import Event, SnapshotDamaged
 from kraftd.records import names
 from kraftd.records.batch import scan
 from kraftd.records.frame import encode_record
@@ -95,6 +96,9 @@ class World:
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.loaded: list[SnapshotInfo] = []
         self.wakes = 0
+        self.damaged: list[OffsetAndEpoch] = []
+        """What counts no more."""
+        self.events: list[Event] = []
         self.now_ms = 1
         self.machine = Machine()
         self.loader = SnapshotLoader(
@@ -112,6 +116,12 @@ class World:
     def open_reader(self, snapshot_id: OffsetAndEpoch) -> Reader | None:
         data = self.files.get(snapshot_id)
         return None if data is None else Reader(self, snapshot_id, data)
+
+    def mark_damaged(self, snapshot_id: OffsetAndEpoch) -> None:
+        self.damaged.append(snapshot_id)
+
+    def deliver(self, event: Event) -> None:
+        self.events.append(event)
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.jobs.append((job, done))
@@ -256,6 +266,7 @@ def test_in_place_of_a_damaged_one_the_one_before_it_is_loaded(damage: Callable[
     assert alarm.endswith("; the snapshot at offset 70 is loaded instead")
     assert [event for event, _ in world.lines] == ["snapshot_loading", "snapshot_damaged", "snapshot_loaded"]
     assert world.open == []
+    assert (world.damaged, world.events) == ([NEW], [SnapshotDamaged(NEW)]), "or the log would be cut at it"
     world.loader.forget_damage_below(90)
     assert world.loader.alarms
     world.loader.forget_damage_below(91)
@@ -338,6 +349,7 @@ def test_the_only_one_is_tried_again_until_the_disk_gives_it() -> None:
         world.finish()
     events = [event for event, _ in world.lines]
     assert events == ["snapshot_loading", "snapshot_damaged"], "one line for one cause"
+    assert world.damaged == [], "nothing else leads to a state"
 
     world.unreadable.clear()
     world.loader.retry()

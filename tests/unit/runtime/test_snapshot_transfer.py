@@ -1,6 +1,7 @@
 """Pieces of snapshots are read for others and written for us, each by a thread, with real files."""
 
 import errno
+import os
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from kraftd.records.snapshot import encode_snapshot
 from kraftd.runtime.snapshot_transfer import SnapshotTransfer
 from kraftd.storage import Disk, OsFileSystem
 from kraftd.storage.snapshot_files import SnapshotFiles
+from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import OffsetAndEpoch
 from tests.conformance import covers
 
@@ -57,13 +59,16 @@ class World:
         self.begun: list[tuple[OffsetAndEpoch, int]] = []
         """Which downloads began, and how many jobs the thread had to do then."""
         self.transfer = SnapshotTransfer(
-            self.snapshots,
+            self,  # type: ignore[arg-type]
             self,  # type: ignore[arg-type]
             self,
             read_worker=self,  # type: ignore[arg-type]
             write_worker=self,  # type: ignore[arg-type]
             begun=lambda snapshot_id: self.begun.append((snapshot_id, len(self.jobs))),
         )
+
+    def add_snapshot(self, info: SnapshotInfo) -> None:
+        self.snapshots.add(info)
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.jobs.append((job, done))
@@ -174,6 +179,16 @@ def test_one_that_cannot_be_read_counts_no_more_and_goes_with_the_next_cut(world
     world.snapshots.remove_before(THERE)
     world.snapshots.take_removal().run()
     assert list(world.folder.iterdir()) == []
+
+
+@covers("SNAP-20", "D-22", "D-24")
+def test_one_that_is_cut_short_under_its_leader_counts_no_more(world: World) -> None:
+    """A piece without bytes would keep a voter waiting, and what it waits for is never cut: both for ever."""
+    os.truncate(world.folder / names.snapshot_name(HERE), 1_000)
+    assert world.read(0, 777).size_bytes == len(world.content)
+    assert len(world.read(777, 777).data) == 223
+    assert world.read(1_000, 777) == SnapshotRead(7, b"", -1)
+    assert world.snapshots.infos == ()
 
 
 @covers("D-22")
