@@ -164,7 +164,7 @@ class Survey(msgspec.Struct, frozen=True):
         if len(twins) > 1:
             count = "two" if len(twins) == 2 else str(len(twins))
             found.append(f"{count} processes answer as node {view.node_id}: {' and '.join(twins)}")
-        named = len(_named_by(view))
+        named = len(named_by(view.response))
         if named > NAMED_BY_ONE_MAX:
             found.append(f"names {named} other nodes, of which {NAMED_BY_ONE_MAX} were asked")
         leader = self.leader
@@ -227,9 +227,12 @@ def _epoch_of(view: OwnView) -> int:
     return view.response.epoch if view.response else -1
 
 
-def _named_by(view: OwnView) -> list[tuple[Endpoint, NodeId]]:
-    """The other nodes that a node names, each address once. Port 0: it does not know the address either."""
-    peers = view.response.peers if view.response else ()
+def named_by(response: DescribeNodeResponse | None) -> list[tuple[Endpoint, NodeId]]:
+    """The other nodes that a node names, each address once. Port 0: it does not know the address either.
+
+    No more than `NAMED_BY_ONE_MAX` of them are to be asked.
+    """
+    peers = response.peers if response else ()
     return list({Endpoint(peer.host, peer.port): peer.node_id for peer in peers if peer.port}.items())
 
 
@@ -258,7 +261,7 @@ class _SurveyRun:
 
     def ask_named(self, view: OwnView) -> None:
         """Ask whom a node names, as far as that has bounds."""
-        for endpoint, node_id in _named_by(view)[:NAMED_BY_ONE_MAX]:
+        for endpoint, node_id in named_by(view.response)[:NAMED_BY_ONE_MAX]:
             if endpoint in self.asked or self._named < NAMED_MAX:
                 self._named += endpoint not in self.asked
                 self.ask(endpoint, node_id)

@@ -90,8 +90,10 @@ TABLES: Final[dict[str, TableSchema]] = {
         ),
     ),
     "leader_epochs": TableSchema(
-        "an epoch of the quorum; `leader_id` is null where the log lacks the LeaderChange, `commit_status` "
-        "is that of its first record",
+        "an epoch of the quorum, whose first record is its LeaderChange; where every log begins after that, "
+        "`start_offset` and `started_at` are those of the first record that one of them holds, `voters` and "
+        "`granted_by` are empty, and `leader_id` is that of a `quorum-state` of this epoch, null if there "
+        "is none; `commit_status` is that of the record at `start_offset`",
         pa.schema(
             [
                 ("cluster_id", _TEXT),

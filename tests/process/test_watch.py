@@ -138,6 +138,23 @@ def test_a_node_that_is_killed_costs_no_record_and_repeats_none(start: Start) ->
     assert "going on at offset" in said
 
 
+def test_the_only_node_that_was_named_is_killed_and_the_others_are_gone_on_from(start: Start) -> None:
+    cluster = settled(start)
+    named = follower_of(cluster)
+    with Watcher(f"127.0.0.1:{named.port}", "--from", 0) as watcher:
+        cluster.commit("log.cleaner.threads", "3")
+        told = watcher.until(sets("3"))
+        named.kill()
+        cluster.commit("log.cleaner.threads", "4")
+        told += watcher.until(sets("4"))
+        code, said = watcher.interrupt()
+    assert [line["offset"] for line in told] == list(range(len(told)))
+    assert code == 130
+    assert said.count("\n") == 1, said
+    assert f"127.0.0.1:{named.port}: " in said
+    assert "going on at offset" in said
+
+
 def test_a_reader_that_left_ends_it_quietly(start: Start) -> None:
     cluster = settled(start)
     read, write = os.pipe()

@@ -197,7 +197,8 @@ def _leaders(cluster: ClusterReport) -> Text:
     shares = ", ".join(f"node {leader} {count}x" for leader, count in led.most_common())
     gone = cluster.epochs_without_records
     first, last = cluster.epochs[0].epoch, cluster.epochs[-1].epoch
-    text = f"{_several(led.total(), 'leader')} in epochs {first} to {last}: {shares}"
+    where = f"in epoch {first}" if first == last else f"in epochs {first} to {last}"
+    text = f"{_several(led.total(), 'leader')} {where}: {shares}" if led else f"no leader is known {where}"
     return Text(text + (f"; {_several(gone, 'epoch')} between left no record" if gone else ""))
 
 
@@ -211,12 +212,13 @@ def _epochs(epochs: Sequence[LeaderEpoch]) -> Table:
     if hidden:
         table.add_row("…", "", "", "", f"[dim]{hidden} earlier[/]")
     for epoch in epochs[hidden:]:
+        before, at_least = ("≤", "≥") if epoch.may_begin_before else ("", "")
         table.add_row(
             str(epoch.epoch),
             "?" if epoch.leader_id is None else str(epoch.leader_id),
-            f"{epoch.start_offset:,}",
-            f"{epoch.end_offset - epoch.start_offset:,}",
-            _time(epoch.started_at_ms),
+            f"{before}{epoch.start_offset:,}",
+            f"{at_least}{epoch.end_offset - epoch.start_offset:,}",
+            f"{before}{_time(epoch.started_at_ms)}",
             " ".join(map(str, epoch.granted_by)),
             " ".join(map(str, epoch.held_by)),
             f"[{STATUS_STYLE[CommitStatus(epoch.commit_status)]}]{epoch.commit_status}[/]",

@@ -53,6 +53,7 @@ class ScriptedNode:
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
+        self.cluster_id = CLUSTER_ID
         self.responses: dict[type, Response] = {}
         self.seen: list[Any] = []
         self.refusal = ""
@@ -105,7 +106,7 @@ class ScriptedNode:
 
     def _answer(self, connection: socket.socket, request: Any, codec: Codec) -> None:
         if isinstance(request.message, HandshakeRequest):
-            me = Identity(cluster_id=CLUSTER_ID, software="scripted 1", node_id=self.node_id)
+            me = Identity(cluster_id=self.cluster_id, software="scripted 1", node_id=self.node_id)
             refused = me.refusal(self.refusal_code, self.refusal)
             response, records = refused if self.refusal else me.response(), b""
         else:

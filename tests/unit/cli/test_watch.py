@@ -13,6 +13,9 @@ from kraftd.errors import ErrorCode
 from kraftd.metadata.image import EMPTY, to_records
 from kraftd.metadata.image_builder import apply_all
 from kraftd.protocol.messages import (
+    DescribeNodeRequest,
+    DescribeNodeResponse,
+    DescribeNodeResponsePeer,
     ExportManifestRequest,
     ExportManifestResponse,
     FetchCommittedRequest,
@@ -161,8 +164,8 @@ class PausedForeverError(Exception):
 
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[ScriptedNode]]]:
-    """Makes nodes: each says what is given, one after the other, and the last for ever. There are no pauses
-    between, and the tenth ends the test.
+    """Makes nodes: each says what is given, one after the other, and the last for ever; of the others they
+    know nothing. There are no pauses between, and the tenth ends the test.
     """
     made: list[ScriptedNode] = []
     pauses = itertools.count(1)
@@ -172,6 +175,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[Script
             node = ScriptedNode(node_id)
             said = itertools.chain(script, itertools.repeat(script[-1]))
             node.responses[FetchCommittedRequest] = lambda _, said=said: next(said)
+            node.responses[DescribeNodeRequest] = lambda _: DescribeNodeResponse()
             made.append(node)
         return made
 
@@ -235,9 +239,7 @@ def test_a_right_that_is_taken_away_ends_the_reader(nodes: Callable[..., list[Sc
     made = nodes([COMMITTED, DENIED], [DENIED])
     with pytest.raises(RefusedError, match=f"{made[1].address}: this needs"):
         list(stream_of(made, told).follow(0))
-    assert [line.partition(":")[2] for line in told] == [
-        f"{made[0].port}: this needs ClusterAction on Cluster; going on at offset 1 from {made[1].address}"
-    ]
+    assert told == []
 
 
 @pytest.mark.parametrize(
@@ -268,3 +270,119 @@ def test_a_snapshot_that_cannot_be_had_is_asked_for_on(
     node.responses[ExportManifestRequest] = lambda _: why
     with pytest.raises(PausedForeverError):
         list(stream_of([node], []).follow(0))
+
+
+# --- nodes that are lost ---------------------------------------------------------------------------------
+
+CLOSED = "the node closed the connection without a response"
+REFUSED = "connection refused, nothing listens there"
+
+
+def committed(offset: int) -> tuple[FetchCommittedResponse, bytes]:
+    data = encode_batch(offset, 1, 1_000, [encode_record(config(str(offset)))])
+    return FetchCommittedResponse(high_watermark=offset + 1, start_offset=0), data
+
+
+def names(node: ScriptedNode, *others: ScriptedNode) -> None:
+    """Let a node tell of others."""
+    peers = tuple(DescribeNodeResponsePeer(node_id=n.node_id, host="127.0.0.1", port=n.port) for n in others)
+    node.responses[DescribeNodeRequest] = lambda _: DescribeNodeResponse(peers=peers)
+
+
+def follow(nodes: Sequence[ScriptedNode], told: list[str]) -> list[int]:
+    """The offsets that are read from these nodes until there have been too many pauses."""
+    offsets = []
+    with pytest.raises(PausedForeverError):
+        for part in stream_of(nodes, told).follow(0):
+            assert isinstance(part, BatchView)
+            offsets.append(part.base_offset)
+    return offsets
+
+
+def test_a_lost_node_is_gone_on_from_at_one_that_it_told_of(
+    nodes: Callable[..., list[ScriptedNode]],
+) -> None:
+    named, down, other = nodes([committed(0), GONE], [GONE], [committed(1), committed(2), GONE])
+    names(named, down, other)
+    down.close()
+    told: list[str] = []
+    assert follow([named], told) == [0, 1, 2]
+    lost = f"{named.address}: {CLOSED}; {down.address}: {REFUSED}; going on at offset 1 from {other.address}"
+    assert told[0] == lost
+
+
+def test_a_node_that_has_nothing_to_begin_with_is_not_the_only_one_that_is_asked(
+    nodes: Callable[..., list[ScriptedNode]],
+) -> None:
+    named, other = nodes([BROKEN], [committed(4)])
+    names(named, other)
+    assert stream_of([named], []).ends() == LogEnds(0, 5)
+
+
+def test_who_must_not_ask_for_the_nodes_reads_from_those_that_were_named(
+    nodes: Callable[..., list[ScriptedNode]],
+) -> None:
+    (node,) = nodes([committed(0), GONE])
+    node.responses[DescribeNodeRequest] = lambda _: DescribeNodeResponse(
+        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    )
+    assert follow([node], []) == [0]
+
+
+def test_that_nobody_answers_is_told_once(nodes: Callable[..., list[ScriptedNode]]) -> None:
+    first, second = nodes([committed(0), GONE], [GONE])
+    names(first, second)
+    second.close()
+    told: list[str] = []
+    assert follow([first], told) == [0]
+    why = f"{second.address}: {REFUSED}; {first.address}: {CLOSED}"
+    assert told == [f"no node answers: {why}; asking on, to go on at offset 1"]
+
+
+def test_that_nobody_answers_is_told_anew_only_when_something_changes(
+    nodes: Callable[..., list[ScriptedNode]],
+) -> None:
+    (node,) = nodes([GONE, GONE, STARTING, STARTING, committed(0), GONE, GONE])
+    told: list[str] = []
+    assert follow([node], told) == [0]
+    at = node.address
+    assert told == [
+        f"no node answers: {at}: {CLOSED}; asking on, to go on at offset 0",
+        f"no node tells what is committed: {at}: it does not know yet; asking on, to go on at offset 0",
+        f"going on at offset 0 from {at}",
+        f"no node answers: {at}: {CLOSED}; asking on, to go on at offset 1",
+    ]
+
+
+def test_a_node_of_another_cluster_does_not_go_on_with_the_log(
+    nodes: Callable[..., list[ScriptedNode]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It listens where the node listened that was named: an address was given away."""
+    named, other = nodes([committed(0), GONE], [committed(1), GONE])
+    names(named, other)
+    monkeypatch.setattr(other, "cluster_id", "another")
+    told: list[str] = []
+    assert follow([named], told) == [0]
+    (line,) = told
+    assert f"{other.address}: a node of another cluster answers: another, not test-cluster" in line
+
+
+def test_the_nodes_are_asked_for_again_while_one_is_read_from(
+    nodes: Callable[..., list[ScriptedNode]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controllers of before may all have been replaced by then."""
+    monkeypatch.setattr("kraftd.cli.log_stream._NODES_TOLD_EVERY_S", 0)
+    named, gone, new = nodes([committed(0), committed(1), GONE], [GONE], [committed(2), GONE])
+    gone.close()
+    peers = iter([(gone,), (gone,), *[(new,)] * 9])
+
+    def described(_: DescribeNodeRequest) -> DescribeNodeResponse:
+        names(named, *next(peers))
+        said = named.responses[DescribeNodeRequest](_)
+        named.responses[DescribeNodeRequest] = described
+        return said
+
+    named.responses[DescribeNodeRequest] = described
+    told: list[str] = []
+    assert follow([named], told) == [0, 1, 2]
+    assert told[0] == f"{named.address}: {CLOSED}; going on at offset 2 from {new.address}"
