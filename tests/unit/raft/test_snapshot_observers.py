@@ -164,6 +164,16 @@ def test_observers_hold_what_is_not_the_newest_for_a_minute_or_ten_times_as_long
         assert bool(leased(lone).observers) == (lone.now_ms - began_ms <= holds_ms), second
 
 
+@covers("D-22", "D-24")
+def test_what_an_observer_loads_is_leased_for_a_fetch_timeout_after_each_piece() -> None:
+    """A voter, which may have to find its leader again meanwhile, for an election timeout more."""
+    lone = alone()
+    given(lone, ask(lone, 9)[0], b"x", 200)
+    lone.feed(ev.SnapshotTaken(AT_103))
+    assert lone.raft_node.leased_snapshots(lone.now_ms + 2_000).observers
+    assert lone.raft_node.leased_snapshots(lone.now_ms + 2_001) == LeasedSnapshots()
+
+
 @covers("D-24")
 def test_an_observer_that_asks_for_two_snapshots_in_turn_holds_both_no_longer() -> None:
     lone = alone(AT_100)

@@ -125,6 +125,25 @@ def test_it_is_read_piece_by_piece_and_one_that_goes_meanwhile_is_passed_over(tm
     assert not list(tmp_path.glob("*.deleted"))
 
 
+def test_one_that_is_being_proved_is_not_proved_once_more_for_each_who_asks(tmp_path: Path) -> None:
+    """Nobody is to make the disk be read for asking."""
+    world = World(tmp_path)
+    world.start(begins=False)
+    for _ in range(3):
+        world.check.check(NEW)
+    reads = 0
+    while world.jobs:
+        world.run_job()
+        reads += 1
+    once = reads
+    world.now_ms += CHECK_INTERVAL_MS
+    world.check.check(NEW)
+    while world.jobs:
+        world.run_job()
+        reads += 1
+    assert reads == 2 * once
+
+
 @pytest.mark.covers("D-20")
 def test_one_that_rots_while_its_node_runs_counts_no_more_once_somebody_downloads_it(tmp_path: Path) -> None:
     world = World(tmp_path)

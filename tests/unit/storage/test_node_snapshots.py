@@ -102,6 +102,23 @@ def test_only_what_counts_is_installed_or_cut_at(tmp_path: Path) -> None:
     node.close()
 
 
+@pytest.mark.covers("SNAP-05", "CLN-06")
+@pytest.mark.parametrize(("offset", "counts"), [(8, False), (9, True)])
+def test_one_that_gets_its_name_behind_a_cut_counts_if_the_log_begins_there(
+    tmp_path: Path, offset: int, counts: bool
+) -> None:
+    """At the log's start it takes the place of a snapshot that was lost: nothing else holds the state there."""
+    node = used(tmp_path)
+    late = freeze(node, offset)
+    (info,) = node.snapshots.infos
+    first = freeze(node, 9)
+    node.cut_front(first)
+    node.snapshots.mark_damaged(first)
+    assert node.add_snapshot(info) is counts
+    assert offsets_of(node) == ([late.offset] if counts else [])
+    node.close()
+
+
 @pytest.mark.covers("CLN-06", "CLN-07", "D-22")
 def test_a_cut_takes_the_snapshots_before_it_and_lasts(tmp_path: Path) -> None:
     node = used(tmp_path)
@@ -127,6 +144,22 @@ def test_snapshots_below_the_log_go_at_a_start(tmp_path: Path) -> None:
     assert (node.log.start_offset, offsets_of(node), node.damage) == (12, [12], ())
     node.take_removal().run()
     assert checkpoints(tmp_path) == [f"{12:020}-{3:010}.checkpoint"]
+    node.close()
+
+
+@pytest.mark.covers("D-06", "D-23")
+def test_nothing_behind_damage_is_known_to_be_committed(tmp_path: Path) -> None:
+    """It would be applied before anybody was heard, and what it is of is not there."""
+    node = used(tmp_path)
+    node.raise_high_watermark(14)
+    node.close()
+    for segment in sorted(log_path(tmp_path).glob("*.log")):
+        data = bytearray(segment.read_bytes())
+        data[len(data) // 2] ^= 1
+        segment.write_bytes(data)
+    node = open_at(tmp_path)
+    assert node.damage
+    assert node.known_committed <= min(damage.offset for damage in node.damage) < 14
     node.close()
 
 
