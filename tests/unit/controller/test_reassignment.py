@@ -5,6 +5,7 @@
 
 import pytest
 
+from kraftd.controller.partitions.electing import elect_leaders
 from kraftd.controller.partitions.in_sync import alter_partition
 from kraftd.controller.partitions.listing import list_partition_reassignments
 from kraftd.controller.partitions.reassignment import (
@@ -22,6 +23,8 @@ from kraftd.protocol.messages import (
     AlterPartitionRequestBrokerState,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
     ListPartitionReassignmentsRequest,
 )
 from kraftd.records.messages import ConfigRecord, PartitionChangeRecord
@@ -264,6 +267,18 @@ def test_a_move_that_goes_back_is_over():
     assert (world.shape, world.now.isr) == (((1, 2, 3), (), ()), (1, 2, 3))
 
 
+def test_a_move_that_an_unclean_election_leaves_is_over_once_it_is_asked_for_again():
+    """As in Kafka: whether a move is complete is looked at before the election, which makes it so."""
+    offline = led((4, 1), isr=(), leader=-1, adding_replicas=(4,), removing_replicas=(1,))
+    world = World(offline, elr=True)
+    asked = ElectLeadersRequest(1, (ElectLeadersRequestTopicPartitions("t", (0,)),))
+    records, _ = decided(elect_leaders(world.context(), asked), world.context())
+    world.apply(*records)
+    assert (world.now.leader, world.now.isr, world.shape) == (4, (4,), ((4, 1), (4,), (1,)))
+    world.move(4)
+    assert (world.now.leader, world.shape) == (4, ((4,), (), ()))
+
+
 def test_who_was_to_go_and_is_wanted_after_all_stays():
     """Kafka goes on removing it."""
     world = World(led((1, 2)))
@@ -326,8 +341,9 @@ MAY_LACK = (
         (
             {"isr": (4,)},
             (
-                "Only replicas that the move has added are in sync for partition 0 of t: without them records "
-                "are lost, and the topic does not allow unclean elections. First broker 1 or 2 must be in sync."
+                "Only replicas that the move has added are in sync for partition 0 of t: without them "
+                "records are lost, and the topic does not allow unclean elections. First broker 1 or 2 must "
+                "be in sync."
             ),
         ),
         (
