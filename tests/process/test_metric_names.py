@@ -27,8 +27,6 @@ NOT_ON_THE_PAGE = {
     "kafka_server_metadataloader_avgidleratio": "there is no thread of a loader: see poll_idle_ratio_avg",
 }
 NOT_IN_THE_LINE = {
-    "BrokerRegistrationState": "one number a broker: a line does not grow with the cluster",
-    "TimeSinceLastHeartbeatReceivedMs": "one number a broker",
     "FinalizedLevel": "one number a feature",
     "CurrentMetadataVersion": "a state of the log, not a measurement: kraftctl features",
     "CurrentControllerId": "current-leader",
