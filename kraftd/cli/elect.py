@@ -113,7 +113,7 @@ def elect(
     if partition and topic is None:
         raise UsageError("--partition is of a topic; give --topic, or leave it out")
     if [bool(named), topic is not None, of_all].count(True) != 1:
-        raise UsageError("of which partitions? give TOPIC-PARTITION, --topic, or --all")
+        raise UsageError("of which partitions? give one of TOPIC-PARTITION…, --topic and --all")
     check_line([] if topic is None else [topic], "a topic's name")
     wanted = _by_topic(named or ())
     endpoints = bootstrap_of(context, bootstrap)

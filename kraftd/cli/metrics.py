@@ -159,14 +159,24 @@ def metrics_table(entries: Sequence[Line]) -> str:
 
 
 def _grid(entries: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
-    names = list(dict.fromkeys(name for entry in entries for name in entry["metrics"]))
+    metrics = [dict(_flat(entry["metrics"])) for entry in entries]
+    names = list(dict.fromkeys(name for each in metrics for name in each))
     headers = ["metric", *(_name(entry) for entry in entries)]
     rows = [
         ["timestamp", *(_cell(entry["timestamp"]) for entry in entries)],
         ["last event", *(_event(entry) for entry in entries)],  # so far up, a terminal of 24 lines shows it
-        *([name, *(_cell(entry["metrics"].get(name)) for entry in entries)] for name in names),
+        *([name, *(_cell(each.get(name)) for each in metrics)] for name in names),
     ]
     return headers, rows
+
+
+def _flat(metrics: Line) -> Iterator[tuple[str, object]]:
+    """Each number by its name; of what there is of each broker one by one, so that columns stay narrow."""
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            yield from ((f"{name} {key}", one) for key, one in value.items())
+        else:
+            yield name, value
 
 
 def _name(entry: Line) -> str:

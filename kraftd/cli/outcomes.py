@@ -42,6 +42,8 @@ class Outcomes(msgspec.Struct, frozen=True):
     """What was done, as the command's schema has it."""
     failures: tuple[CommandError, ...]
     """Why the rest was not: an error for all of which the same is said."""
+    unchanged: int = 0
+    """For how many things nothing was left to do."""
 
     @property
     def may_have_changed(self) -> bool:

@@ -13,6 +13,7 @@ from kraftd.cli.client import Connection, raise_for
 from kraftd.cli.deletion_pages import REASONS, STATES, data_text
 from kraftd.cli.failures import RefusedError
 from kraftd.cli.pages import REQUEST_TIMEOUT_MS, Listing, ask_pages, is_later_cursor
+from kraftd.cli.reassignment_progress import awaited
 from kraftd.errors import ErrorCode
 from kraftd.metadata.partition_conditions import BrokerState, DirectoryState, LeadsThen, PartitionCondition
 from kraftd.metadata.partition_states import PartitionState
@@ -202,7 +203,7 @@ def findings(topic: str, partition: int, response: ExplainPartitionResponse) -> 
     """What is wrong with a partition and what mends it, in sentences; none if all is well."""
     told = [_ABSENT[response.state]] if response.state in _ABSENT else []
     if response.state == PartitionState.OFFLINE:
-        told += _offline(topic, partition, response)
+        told += _offline(topic, partition, response) + _moving(response)
     elif response.state == PartitionState.ONLINE:
         told += _online(response)
     for one in map(_removal, response.removals):
@@ -229,13 +230,29 @@ def _online(response: ExplainPartitionResponse) -> list[str]:
         told.append(
             f"writes with acks=all are refused: {in_sync} of {response.min_isr} that they need are in sync"
         )
-    moving = [one.broker_id for one in response.replicas if one.is_adding and not one.is_in_sync]
-    if moving:
-        told.append(f"a reassignment waits for {_brokers(moving)} to be in sync")
+    told += _moving(response)
     preferred = response.replicas[0].broker_id if response.replicas else NO_NODE
     if preferred not in (NO_NODE, response.leader_id):
         told.append(f"broker {response.leader_id} leads it, and not broker {preferred}, which is preferred")
     return told
+
+
+def _moving(response: ExplainPartitionResponse) -> list[str]:
+    """What a reassignment waits for, if there is one; or that it waits for nobody, and what ends it."""
+    replicas = response.replicas
+    adding = [one.broker_id for one in replicas if one.is_adding]
+    removing = [one.broker_id for one in replicas if one.is_removing]
+    if not adding and not removing:
+        return []
+    staying = [one.broker_id for one in replicas if not one.is_removing]
+    missing = awaited(staying, [one.broker_id for one in replicas if one.is_in_sync], adding, removing)
+    catches_up = f"for {_brokers(missing)} to be in sync" if missing else ""
+    if response.leader_id == NO_NODE:
+        return [f"a reassignment waits until it is led{f', and {catches_up}' * bool(missing)}"]
+    if missing:
+        return [f"a reassignment waits {catches_up}"]
+    ends = "asked for again, it ends (kraftctl reassign execute)"
+    return [f"a reassignment to {_brokers(staying)} waits for nobody any more: {ends}"]
 
 
 def _why_not_in_sync(replica: ExplainPartitionResponseReplica) -> str:

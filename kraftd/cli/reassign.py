@@ -4,12 +4,13 @@ between.
 Plans are files in the format of `kafka-reassign-partitions`, which takes them too. `plan` and `verify` ask
 kraftd's leader for topics and brokers; `execute` and `cancel` are Kafka's own APIs, sent to the active
 controller over Kafka's wire, and confirmed when committed. Before `execute` changes anything it looks whether
-there are these topics and brokers, and names brokers that get replicas and are not active; as with Kafka, the
-moves begin for all that.
+there are these topics and brokers, and names brokers that moves wait for and that are not active, and
+partitions that nobody leads; as with Kafka, the moves begin for all that.
 
 Schema of `plan`: a file for `execute`: version, partitions (a list of topic, partition, replicas); and
     rollback, the same of what is now.
-Schema of `execute`: rollback (what was before, as a file), started (a list of topic, partition, replicas).
+Schema of `execute`: rollback (what was before, as a file), started (a list of topic, partition, replicas:
+    those that were not so already).
 Schema of `verify`: a list of topic, partition, state (complete, in progress, differs, unknown), wanted,
     replicas, catching_up (who is not in sync yet), to_remove. It ends with 5 while anything is in progress,
     and with 4 if anything differs or is unknown.
@@ -23,9 +24,10 @@ without `--additional`.
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
+from msgspec.structs import replace
 
 from kraftd.cli import reassignment_changes
 from kraftd.cli.brokers import registered_brokers
@@ -42,7 +44,9 @@ from kraftd.cli.options import (
 from kraftd.cli.outcomes import Outcomes, Row
 from kraftd.cli.output import Format, columns, emit, ids_or_dash, note, write
 from kraftd.cli.reassignment_file import (
+    STANDARD_INPUT,
     Assignment,
+    Key,
     assignment_data,
     assignment_line,
     partition_text,
@@ -50,14 +54,25 @@ from kraftd.cli.reassignment_file import (
     topics_of,
 )
 from kraftd.cli.reassignment_plan import spread
-from kraftd.cli.reassignment_progress import State, partitions_of, progress
+from kraftd.cli.reassignment_progress import (
+    State,
+    is_complete,
+    partitions_of,
+    progress,
+    settled,
+    waits_for,
+)
 from kraftd.cli.topic_pages import describe_partitions
 from kraftd.metadata.views import ids_text
-from kraftd.types import Endpoint, NodeId
+from kraftd.types import NO_NODE, Endpoint, NodeId
 
 app = typer.Typer(help="Move replicas to other brokers.")
 
 _REPLICAS_MAX = (1 << 15) - 1
+
+_ARE: Final = ("is", "are")
+_WERE: Final = ("was", "were")
+_NOTHING: Final = "Nothing is to be moved."
 
 FileOption: TypeAlias = Annotated[
     str,
@@ -132,24 +147,29 @@ def execute_command(
     """Begin to move partitions; confirmed when committed. Then see verify."""
     wanted = read_assignment(file)
     endpoints = bootstrap_of(context, bootstrap)
+    form = output_of(context, output)
+    if not wanted:
+        emit({"rollback": assignment_data({}), "started": []}, form, lambda _: _NOTHING)
+        return
     there = _described(endpoints, topics_of(wanted), timeout_ms, changes=True)
     if missing := next((key for key in wanted if key not in there), None):
         raise RefusedError(f"there is no {partition_text(missing)}")
     brokers = sorted({one for replicas in wanted.values() for one in replicas})
     registered = registered_brokers(endpoints, brokers, timeout_ms)
-    before = {key: _settled(there[key]) for key in wanted}
-    if warning := inactive_text(registered, before, wanted):
+    before = {key: settled(there[key]) for key in wanted}
+    for warning in filter(None, (inactive_text(registered, there, wanted), offline_text(there, wanted))):
         note(warning)
-    form = output_of(context, output)
     try:
         outcome = reassignment_changes.begin(endpoints, wanted, timeout_ms, may_change_factor=not keep_factor)
     except (UnknownOutcomeError, KeyboardInterrupt):
         _tell_rollback(form, before)  # it is needed most where nobody knows what has begun
         raise
-    if outcome.may_have_changed:
+    begun = _without_complete(outcome, there)
+    if begun.may_have_changed:
         _tell_rollback(form, before)
-    data = {"rollback": assignment_data(before), "started": list(outcome.rows)}
-    _tell(form, outcome, data, lambda _: started_text(outcome.rows), "the moves were begun")
+    data = {"rollback": assignment_data(before), "started": list(begun.rows)}
+    hint = _unchanged_text(begun, wanted, *(f"{are} what the file wants already" for are in _ARE))
+    _tell(form, begun, data, lambda _: started_text(begun.rows), "the moves were begun", hint)
 
 
 @app.command("verify")
@@ -166,9 +186,11 @@ def verify_command(
     """
     wanted = read_assignment(file)
     endpoints = bootstrap_of(context, bootstrap)
-    found, _ = describe_partitions(endpoints, topics_of(wanted), timeout_ms)
+    found, _ = describe_partitions(endpoints, topics_of(wanted), timeout_ms) if wanted else ([], [])
     rows = progress(wanted, partitions_of(found))
     emit(rows, output_of(context, output), verify_table)
+    if hint := stuck_text(rows):
+        note(hint)
     _check_progress(rows)
 
 
@@ -186,18 +208,21 @@ def cancel_command(
     output: OutputOption = None,
     bootstrap: BootstrapOption = None,
 ) -> None:
-    """Call moves off: the replicas that were being added go. What has arrived stays moved."""
+    """Call moves off: replicas that are being added go, also those that have caught up.
+
+    A partition whose move is complete stays where it is.
+    """
     if (file is None) != everything:
         raise UsageError("say what to call off: either --file FILE or --all")
     wanted = None if file is None else read_assignment(file)
     endpoints = bootstrap_of(context, bootstrap)
-    moving = reassignment_changes.list_moving(endpoints, timeout_ms)
-    keys = moving if wanted is None else [key for key in moving if key in wanted]
-    outcome = reassignment_changes.call_off(endpoints, keys, timeout_ms) if keys else Outcomes((), ())
+    keys = reassignment_changes.list_moving(endpoints, timeout_ms) if wanted is None else list(wanted)
+    outcome = reassignment_changes.call_off(endpoints, keys, timeout_ms)
     rows = list(outcome.rows)
-    _tell(output_of(context, output), outcome, rows, cancel_text, "the moves were called off")
-    if wanted is not None and len(keys) < len(wanted):
-        note(share_text(len(wanted) - len(keys), len(wanted), "was not being moved", "were not being moved"))
+    whose = "" if file is None else f" of {'standard input' if file == STANDARD_INPUT else file}"
+    text = cancel_text(rows) or f"Nothing{whose} is being moved."
+    hint = _unchanged_text(outcome, wanted, *(f"{were} not being moved" for were in _WERE)) if rows else ""
+    _tell(output_of(context, output), outcome, rows, lambda _: text, "the moves were called off", hint)
 
 
 def _tell_rollback(form: Format, before: Assignment) -> None:
@@ -207,10 +232,14 @@ def _tell_rollback(form: Format, before: Assignment) -> None:
         sys.stdout.flush()
 
 
-def _tell(form: Format, outcome: Outcomes, data: Any, text: Callable[[Any], str], done: str) -> None:
-    """Write what was done, then end as demands what was not."""
+def _tell(
+    form: Format, outcome: Outcomes, data: Any, text: Callable[[Any], str], done: str, hint: str
+) -> None:
+    """Write what was done, and a hint if there is one, then end as demands what was not."""
     if outcome.rows or not outcome.failures:
         emit(data, form, text, done=done if outcome.rows else "")
+    if hint:
+        note(hint)
     outcome.check()
 
 
@@ -236,11 +265,6 @@ def _present(bootstrap: Sequence[Endpoint], topics: Sequence[str], timeout_ms: i
     return {key: tuple(one["replicas"]) for key, one in there.items()}
 
 
-def _settled(partition: Mapping[str, Any]) -> tuple[NodeId, ...]:
-    """The replicas of a partition; of one that is being moved, those without what is added."""
-    return tuple(one for one in partition["replicas"] if one not in partition["adding_replicas"])
-
-
 def _racks(bootstrap: Sequence[Endpoint], ids: Sequence[NodeId], timeout_ms: int) -> dict[NodeId, str | None]:
     """The racks of brokers that are all there and can take replicas now."""
     rows = registered_brokers(bootstrap, ids, timeout_ms)
@@ -251,10 +275,13 @@ def _racks(bootstrap: Sequence[Endpoint], ids: Sequence[NodeId], timeout_ms: int
 
 
 def _check_factor(present: Assignment, racks: Mapping[NodeId, object], factor: int | None) -> None:
-    needed = max(map(len, present.values()), default=0) if factor is None else factor
+    topic, needed = "", factor or 0
+    if factor is None and present:
+        key = max(present, key=lambda one: len(present[one]))
+        topic, needed = f"topic {key[0]}: ", len(present[key])
     if needed > len(racks):
         named = "1 is" if len(racks) == 1 else f"{len(racks)} are"
-        raise RefusedError(f"{needed} replicas need as many brokers, and {named} named")
+        raise RefusedError(f"{topic}{needed} replicas need as many brokers, and {named} named")
 
 
 def share_text(count: int, of_all: int, one: str, many: str) -> str:
@@ -262,12 +289,27 @@ def share_text(count: int, of_all: int, one: str, many: str) -> str:
     return f"{count} of {of_all} partition{'s' * (of_all > 1)} {one if count == 1 else many}"
 
 
+def _without_complete(outcome: Outcomes, there: Mapping[Key, Mapping[str, Any]]) -> Outcomes:
+    """What was begun: of what was asked for, what was not so before."""
+    started = tuple(
+        row
+        for row in outcome.rows
+        if not is_complete(there[row["topic"], row["partition"]], tuple(row["replicas"]))
+    )
+    return replace(outcome, rows=started, unchanged=len(outcome.rows) - len(started))
+
+
+def _unchanged_text(outcome: Outcomes, wanted: Assignment | None, one: str, many: str) -> str:
+    """For how many partitions of a file nothing was left to do; empty if for none."""
+    return share_text(outcome.unchanged, len(wanted), one, many) if wanted and outcome.unchanged else ""
+
+
 def _check_progress(rows: Sequence[Row]) -> None:
     """End as the worst state of a partition demands."""
     states = [row["state"] for row in rows]
     not_so = states.count(State.DIFFERS) + states.count(State.UNKNOWN)
     if not_so:
-        one, many = (f"{are} not, and {are} not becoming, what the file wants" for are in ("is", "are"))
+        one, many = (f"{are} not, and {are} not becoming, what the file wants" for are in _ARE)
         raise RefusedError(share_text(not_so, len(rows), one, many))
     if moving := states.count(State.IN_PROGRESS):
         raise UnhealthyError(share_text(moving, len(rows), "is still being moved", "are still being moved"))
@@ -279,7 +321,7 @@ def _check_progress(rows: Sequence[Row]) -> None:
 def plan_text(before: Assignment, planned: Assignment) -> str:
     """What is to be moved, then both assignments, each a line that is a file."""
     if not planned:
-        return "Nothing is to be moved."
+        return _NOTHING
     return (
         f"{moves_table(before, planned)}\n\n"
         f"Present assignment, for a rollback:\n{assignment_line(before)}\n\n"
@@ -298,28 +340,79 @@ def moves_table(before: Assignment, planned: Assignment) -> str:
     return columns(("Partition", "Replicas", "Planned", "Adding", "Removing", "Topic"), rows)
 
 
-def inactive_text(brokers: Sequence[Row], before: Assignment, wanted: Assignment) -> str:
-    """Which brokers get replicas and cannot take them now, so that these moves wait; empty if all can."""
-    receiving = {one for key, replicas in wanted.items() for one in replicas if one not in before[key]}
-    states: dict[str, list[NodeId]] = {}
-    for row in brokers:
-        if row["broker_id"] in receiving and row["state"] != "active":
-            states.setdefault(row["state"], []).append(row["broker_id"])
+def inactive_text(brokers: Sequence[Row], there: Mapping[Key, Mapping[str, Any]], wanted: Assignment) -> str:
+    """Which brokers moves wait for and are not active; empty if all are.
+
+    A move can be called off only while somebody has all records without what it adds: so that is proposed
+    only then.
+    """
+    inactive = {row["broker_id"]: row["state"] for row in brokers if row["state"] != "active"}
+    states: dict[str, set[NodeId]] = {}
+    can_cancel = False
+    for key, replicas in wanted.items():
+        now, before = there[key], settled(there[key])
+        for one in waits_for(now, replicas):
+            if one in inactive and (one not in before or now["leader"] != NO_NODE):
+                states.setdefault(inactive[one], set()).add(one)
+                can_cancel |= any(other in now["isr"] for other in before)
+    if not states:
+        return ""
     named = [
-        f"broker{'s' * (len(ids) > 1)} {ids_text(ids)} {'are' if len(ids) > 1 else 'is'} {state}"
-        for state, ids in states.items()
+        f"broker{'s' * (len(ids) > 1)} {ids_text(sorted(ids))} {'are' if len(ids) > 1 else 'is'} {state}"
+        for state, ids in sorted(states.items(), key=lambda item: min(item[1]))
     ]
-    return f"{', '.join(named)}: what moves there waits until it is up; see reassign cancel" if named else ""
+    are_up = "they are up" if sum(map(len, states.values())) > 1 else "it is up"
+    hint = "; see reassign cancel" if can_cancel else ""
+    return f"{', '.join(named)}: what moves there waits until {are_up}{hint}"
+
+
+def offline_text(there: Mapping[Key, Mapping[str, Any]], wanted: Assignment) -> str:
+    """Which moves wait for somebody to lead their partitions first, and who may; empty for none."""
+    waiting = {
+        key: there[key]["isr"] or there[key]["elr"] or there[key]["last_known_elr"]
+        for key, replicas in wanted.items()
+        if there[key]["leader"] == NO_NODE and waits_for(there[key], replicas)
+    }
+    if not waiting:
+        return ""
+    heirs = sorted({one for ids in waiting.values() for one in ids})
+    if len(waiting) > 1:
+        who = f"broker{'s' * (len(heirs) > 1)} {ids_text(heirs)} can lead them" if heirs else "they are led"
+        look = "see partitions list --offline"
+        return f"{len(waiting)} partitions are offline: their moves wait until {who}; {look}"
+    ((topic, number),) = waiting
+    who = f"broker {' or '.join(map(str, heirs))} can lead it" if heirs else "it is led"
+    return (
+        f"{partition_text((topic, number))} is offline: its move waits until {who}; "
+        f"see partitions explain {topic}-{number}"
+    )
 
 
 def started_text(rows: Sequence[Row]) -> str:
     """A row for each partition whose move was begun."""
+    if not rows:
+        return _NOTHING
     cells = [(row["partition"], ids_text(row["replicas"]), row["topic"]) for row in rows]
     return "Started:\n" + columns(("Partition", "Wanted", "Topic"), cells)
 
 
+def stuck_text(rows: Sequence[Row]) -> str:
+    """That moves are over but for their last record, and what has that written; empty if none is.
+
+    An unclean election may leave a move so: who is elected is in sync then, and no change follows that would
+    end the move.
+    """
+    count = sum(row["state"] == State.IN_PROGRESS and not row["catching_up"] for row in rows)
+    if not count:
+        return ""
+    moves, them = ("1 move waits", "it") if count == 1 else (f"{count} moves wait", "them")
+    return f"{moves} for nobody any more: reassign execute with the same file ends {them}"
+
+
 def verify_table(rows: Sequence[Row]) -> str:
     """A row for each partition of the file."""
+    if not rows:
+        return _NOTHING
     cells = [
         (
             row["partition"],
@@ -337,8 +430,6 @@ def verify_table(rows: Sequence[Row]) -> str:
 
 def cancel_text(rows: Sequence[Row]) -> str:
     """A line for each move that was called off."""
-    if not rows:
-        return "Nothing is being moved."
     return "\n".join(f"Called off: {partition_text((row['topic'], row['partition']))}." for row in rows)
 
 

@@ -11,6 +11,8 @@ from functools import partial
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from kraftd.cli.active_controller import ask_controller
 from kraftd.cli.client import KafkaConnection, LostError, raise_for
 from kraftd.cli.failures import CommandError, RefusedError
@@ -52,7 +54,7 @@ def begin(
 
 
 def call_off(bootstrap: Sequence[Endpoint], keys: Sequence[Key], timeout_ms: int) -> Outcomes:
-    """Call off moves; rows of topic and partition."""
+    """Call off moves; rows of topic and partition. Of those that are not being moved nothing is changed."""
     return _alter(bootstrap, dict.fromkeys(keys), _Asked("called off"), timeout_ms)
 
 
@@ -84,6 +86,7 @@ def _alter(
     items = sorted(wanted.items())
     rows: list[Row] = []
     failures: list[CommandError] = []
+    unchanged = 0
     for start in range(0, len(items), PARTITIONS_PER_REQUEST):
         some = dict(items[start : start + PARTITIONS_PER_REQUEST])
         try:
@@ -96,7 +99,8 @@ def _alter(
             break
         rows += outcome.rows
         failures += outcome.failures
-    return Outcomes(tuple(rows), tuple(failures))
+        unchanged += outcome.unchanged
+    return Outcomes(tuple(rows), tuple(failures), unchanged)
 
 
 def _ask(
@@ -118,7 +122,10 @@ def _ask(
     if response.error_code != ErrorCode.NONE:
         found = dict.fromkeys(some, (response.error_code, response.error_message))
     row = partial(_row, some)
-    return outcomes_of(some, found, row, partition_text, Words(asked.done, _LOOK))
+    idle = {key for key, (code, _) in found.items() if code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
+    moving = [key for key in some if key not in idle]
+    outcomes = outcomes_of(moving, found, row, partition_text, Words(asked.done, _LOOK))
+    return replace(outcomes, unchanged=len(some) - len(moving))
 
 
 def _request(

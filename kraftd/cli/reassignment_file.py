@@ -70,7 +70,7 @@ class _File(msgspec.Struct):
 
 
 def read_assignment(path: str) -> Assignment:
-    """What a file wants; `-` reads standard input.
+    """What a file wants; `-` reads standard input. It may be nothing: so is a plan by which nothing moves.
 
     Raises:
         UsageError: It cannot be read, is of another format, or contradicts itself.
@@ -140,8 +140,6 @@ def _misplaced(text: str) -> str:
 def _checked(file: _File) -> Assignment:
     if file.version != _VERSION:
         raise UsageError(f"it is of version {file.version}, and {_VERSION} is the only one there is")
-    if not file.partitions:
-        raise UsageError("it names no partition")
     check_line({each.topic for each in file.partitions}, "a topic's name")
     found: dict[Key, Replicas] = {}
     for each in file.partitions:

@@ -5,7 +5,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kraftd.cli.outcomes import Row
-from kraftd.cli.reassignment_file import Assignment, Key
+from kraftd.cli.reassignment_file import Assignment, Key, Replicas
+from kraftd.types import NodeId
 
 _NOT_THERE: Final[Mapping[str, Any]] = {
     "replicas": [],
@@ -24,6 +25,37 @@ class State(StrEnum):
     """It is elsewhere, or being moved elsewhere."""
     UNKNOWN = "unknown"
     """There is none such."""
+
+
+def settled(partition: Mapping[str, Any]) -> Replicas:
+    """The replicas of a partition; of one that is being moved, those without what is added."""
+    return tuple(one for one in partition["replicas"] if one not in partition["adding_replicas"])
+
+
+def is_complete(partition: Mapping[str, Any], wanted: Replicas) -> bool:
+    """Whether a partition is what is wanted of it, and nothing of it is being moved."""
+    is_moving = partition["adding_replicas"] or partition["removing_replicas"]
+    return not is_moving and tuple(partition["replicas"]) == wanted
+
+
+def waits_for(partition: Mapping[str, Any], wanted: Replicas) -> list[NodeId]:
+    """Who has to come in sync before a move to these replicas ends; nobody if it ends as it begins."""
+    before = settled(partition)
+    adding = [one for one in wanted if one not in before]
+    removing = [one for one in partition["replicas"] if one not in wanted]
+    return awaited(wanted, partition["isr"], adding, removing)
+
+
+def awaited(
+    staying: Sequence[NodeId], isr: Sequence[NodeId], adding: Sequence[NodeId], removing: Sequence[NodeId]
+) -> list[NodeId]:
+    """Who has to come in sync before a move ends.
+
+    If it is nobody the move ends with the next change of the partition: nothing that anybody waits for.
+    """
+    # A move to fewer replicas waits for all that stay, any other for what it adds.
+    needed = staying if len(adding) < len(removing) else adding
+    return [one for one in needed if one not in isr]
 
 
 def partitions_of(topics: Iterable[Mapping[str, Any]]) -> dict[Key, Mapping[str, Any]]:
@@ -46,14 +78,12 @@ def _row(key: Key, wanted: Sequence[int], partition: Mapping[str, Any] | None) -
         state = State.DIFFERS
     else:
         state = State.IN_PROGRESS if adding or removing else State.COMPLETE
-    # A move to fewer replicas waits for all that stay, any other for what it adds.
-    needed = end if len(adding) < len(removing) else adding
     return {
         "topic": key[0],
         "partition": key[1],
         "state": str(state),
         "wanted": list(wanted),
         "replicas": list(now["replicas"]),
-        "catching_up": [one for one in needed if one not in now["isr"]],
+        "catching_up": awaited(end, now["isr"], adding, removing),
         "to_remove": list(removing),
     }

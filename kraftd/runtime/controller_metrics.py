@@ -1,9 +1,9 @@
 """Kafka's metrics of brokers and topics, as each controller knows them.
 
-Entered through `controller_samples`, for the Prometheus page, and `controller_readings`, for the `metrics`
-line. Every node tells what its image says of brokers and topics and which elections it saw, as Kafka's
-controllers do; only the active controller knows sessions. Nothing here costs more the more partitions there
-are.
+Entered through `controller_samples`, for the Prometheus page, and `controller_readings` and
+`broker_readings`, for the `metrics` line. Every node tells what its image says of brokers and topics and
+which elections it saw, as Kafka's controllers do; only the active controller knows sessions. Nothing here
+costs more the more partitions there are, and the line has a bound to how many brokers it tells of.
 
 Follows: Kafka's ControllerMetadataMetrics and QuorumControllerMetrics, in the Prometheus spelling of their
 MBeans (`kafka.controller:type=KafkaController` and `ControllerStats`), and MetadataLoaderMetrics. A meter
@@ -12,8 +12,10 @@ Not here: the events of the controller (`event_status`).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from heapq import nsmallest
 from itertools import product
+from typing import Final
 
 from kraftd.controller.cluster_summary import registration_state, summary_of
 from kraftd.controller.quorum_controller import QuorumController
@@ -22,7 +24,7 @@ from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.features import FEATURES
 from kraftd.metadata.parts.topics.leader_elections import ELIGIBLE, KINDS, REASONS, UNCLEAN
 from kraftd.runtime.sample import Number, Sample
-from kraftd.types import Now
+from kraftd.types import NodeId, Now
 
 _PREFIX = "kafka_controller_kafkacontroller_"
 _STATS_PREFIX = "kafka_controller_controllerstats_"
@@ -49,6 +51,9 @@ _STATS = {
 
 _COUNTERS = frozenset({"metadata-error-count"})
 
+BROKERS_MAX: Final = 64
+"""Of so many brokers the `metrics` line tells: it is a line."""
+
 
 def controller_readings(controller: QuorumController) -> Mapping[str, Number]:
     """The numbers of the cluster, by Kafka's names with hyphens, as the `metrics` line has them."""
@@ -63,6 +68,39 @@ def controller_readings(controller: QuorumController) -> Mapping[str, Number]:
         "preferred-replica-imbalance-count": summary.not_preferred_partitions,
         "metadata-error-count": controller.error_count,
         "ignored-static-voters": 0,
+    }
+
+
+def broker_readings(controller: QuorumController, now: Now) -> Mapping[str, Mapping[str, Number]]:
+    """The numbers of each broker for the `metrics` line, by Kafka's names with hyphens, then by its id.
+
+    Where there are more brokers than the line tells of, it tells of those that are fenced or shutting down,
+    and of those that are silent for longest.
+    """
+    states = _states(controller)
+    silences = _silences_ms(controller, now)
+    return {
+        "broker-registration-state": _of_some(states, states.__getitem__),
+        "time-since-last-heartbeat-received-ms": _of_some(silences, lambda one: -silences[one]),
+    }
+
+
+def _of_some(values: Mapping[NodeId, int], rank: Callable[[NodeId], int]) -> Mapping[str, Number]:
+    """The values of the brokers that rank first, by their ids."""
+    some = values if len(values) <= BROKERS_MAX else nsmallest(BROKERS_MAX, values, key=rank)
+    return {str(broker_id): values[broker_id] for broker_id in sorted(some)}
+
+
+def _states(controller: QuorumController) -> Mapping[NodeId, int]:
+    return {broker.broker_id: registration_state(broker) for broker in controller.image[BROKERS].values()}
+
+
+def _silences_ms(controller: QuorumController, now: Now) -> Mapping[NodeId, int]:
+    """How long each broker is silent that the active controller waits for; nobody on the other nodes."""
+    return {
+        broker_id: max(now.mono_ms - session.contact_ms, 0)
+        for broker_id, session in sorted(controller.sessions.items())
+        if session.contact_ms != NO_CONTACT_MS
     }
 
 
@@ -125,18 +163,17 @@ def _loader_samples(controller: QuorumController) -> Iterator[Sample]:
 
 
 def _broker_samples(controller: QuorumController, now: Now) -> Iterator[Sample]:
-    for broker in controller.image[BROKERS].values():
+    for broker_id, state in _states(controller).items():
         yield Sample(
             _PREFIX + "brokerregistrationstate",
             "10 fenced, 20 in controlled shutdown, 30 active.",
-            registration_state(broker),
-            {"broker": str(broker.broker_id)},
+            state,
+            {"broker": str(broker_id)},
         )
-    for broker_id, session in sorted(controller.sessions.items()):
-        if session.contact_ms != NO_CONTACT_MS:
-            yield Sample(
-                _PREFIX + "timesincelastheartbeatreceivedms",
-                "Milliseconds since a broker's last heartbeat; on the active controller.",
-                max(now.mono_ms - session.contact_ms, 0),
-                {"broker": str(broker_id)},
-            )
+    for broker_id, silence_ms in _silences_ms(controller, now).items():
+        yield Sample(
+            _PREFIX + "timesincelastheartbeatreceivedms",
+            "Milliseconds since a broker's last heartbeat; on the active controller.",
+            silence_ms,
+            {"broker": str(broker_id)},
+        )

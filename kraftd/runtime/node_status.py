@@ -25,7 +25,12 @@ from kraftd.protocol.brief import brief, briefs
 from kraftd.protocol.messages import DescribeNodeResponse, DescribeNodeResponsePeer
 from kraftd.raft import ROLES, PeerStatus, QuorumStatus, RaftNode
 from kraftd.runtime.applier import Applier
-from kraftd.runtime.controller_metrics import controller_readings, controller_samples, election_readings
+from kraftd.runtime.controller_metrics import (
+    broker_readings,
+    controller_readings,
+    controller_samples,
+    election_readings,
+)
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.event_status import EventStatus
 from kraftd.runtime.health_checks import HealthInput
@@ -151,7 +156,12 @@ class NodeStatus:
         )
 
     def readings(self, now: Now) -> Mapping[str, object]:
-        """The `metrics` line: Kafka's raft-metrics by their names, and a few of the controller's."""
+        """The `metrics` line: Kafka's raft-metrics and controller metrics by their names; what there is of
+        each broker is an object.
+        """
+        return {**self._numbers(now), **broker_readings(self._controller, now)}
+
+    def _numbers(self, now: Now) -> Mapping[str, object]:
         view = self._raft_node.describe(now)
         voted = self._raft_node.voted
         voted_directory = ZERO_UUID if voted is None else voted.directory_id
@@ -184,7 +194,7 @@ class NodeStatus:
 
     def samples(self, now: Now) -> Iterator[Sample]:
         """The Prometheus page."""
-        readings = self.readings(now)
+        readings = self._numbers(now)
         role = readings["current-state"]
         for name in ROLES:
             yield Sample(

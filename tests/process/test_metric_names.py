@@ -16,6 +16,7 @@ from cluster import Cluster
 from prometheus_client.parser import text_string_to_metric_families
 from test_broker_life import Broker
 
+from kraftd.metadata.election_reasons import Rule
 from tests.kafka_metrics import KAFKAS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -26,8 +27,6 @@ NOT_ON_THE_PAGE = {
     "kafka_server_metadataloader_avgidleratio": "there is no thread of a loader: see poll_idle_ratio_avg",
 }
 NOT_IN_THE_LINE = {
-    "BrokerRegistrationState": "one number a broker: a line does not grow with the cluster",
-    "TimeSinceLastHeartbeatReceivedMs": "one number a broker",
     "FinalizedLevel": "one number a feature",
     "CurrentMetadataVersion": "a state of the log, not a measurement: kraftctl features",
     "CurrentControllerId": "current-leader",
@@ -122,12 +121,33 @@ def test_the_dashboard_is_one_that_grafana_can_lay_out() -> None:
     assert [each["name"] for each in dashboard["templating"]["list"]] == ["datasource", "job"]
 
 
+def test_an_alert_about_something_missing_fires_where_no_node_answers() -> None:
+    """A node that is down tells no number, so that none is 0: only `up`, which is Prometheus' own, is."""
+    checked = []
+    for alert in alerts():
+        missing, _, other = str(alert["expr"]).partition(" or ")
+        if alert["labels"]["severity"] == "critical" and missing.endswith("== 0"):
+            assert other == 'max by (job) (up{job=~".*kraftd.*"}) == 0', alert["alert"]
+            checked.append(alert["alert"])
+    assert checked == ["KraftdNoActiveController", "KraftdNothingCommitted"]
+
+
+def test_the_alert_of_unclean_elections_names_all_that_are_counted_and_where_partitions_are_named() -> None:
+    (alert,) = (each for each in alerts() if each["alert"] == "KraftdUncleanElection")
+    told = str(alert["annotations"]["description"])
+    assert alert["labels"]["severity"] == "warning", "a broker that crashed and is back is counted, too"
+    assert all(rule in told for rule in (Rule.LAST_KNOWN_LEADER, Rule.UNCLEAN))
+    assert "kraftctl events" in told
+    assert "table elections of kraftctl replay" in told
+
+
 def test_each_alert_says_what_to_do_and_the_operator_finds_it_in_the_docs() -> None:
     operations = (DOCS / "operations.md").read_text(encoding="utf-8")
     found = alerts()
+    rows = re.findall(r"^\| `(Kraftd\w+)` \| (\w+) \| [^|]+ \|$", operations, re.MULTILINE)
+    assert rows == [(alert["alert"], alert["labels"]["severity"]) for alert in found]
     assert len({alert["alert"] for alert in found}) == len(found) > 0
     for alert in found:
         assert alert["labels"]["severity"] in {"info", "warning", "critical"}, alert["alert"]
         assert alert["annotations"]["summary"], alert["alert"]
         assert alert["annotations"]["description"].endswith("."), alert["alert"]
-        assert f"`{alert['alert']}`" in operations, f"{alert['alert']} is not in docs/operations.md"

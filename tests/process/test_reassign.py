@@ -152,10 +152,18 @@ def test_what_is_not_there_is_told_before_anything_is_changed(start: Start, tmp_
         assert wanted("nothing", 0, 11) == "kraftctl: there is no topic nothing\n"
         assert wanted("orders", 9, 11) == "kraftctl: there is no partition 9 of orders\n"
         assert wanted("orders", 0, 11, 99) == "kraftctl: there is no broker 99\n"
+        for topic, index, why in (
+            ("nothing", 0, "There is no topic 'nothing'"),
+            ("orders", 9, "Topic orders has no partition 9"),
+        ):
+            wanted(topic, index, 11)
+            told = refused("cancel", "--file", str(file))
+            assert told == f"kraftctl: partition {index} of {topic} was not called off: {why}.\n"
         plan = ("plan", "--topic", "orders", "--brokers")
         assert refused(*plan, "11,99") == "kraftctl: there is no broker 99\n"
         assert "broker 14 is fenced" in refused(*plan, "11,14")
-        assert "2 replicas need as many brokers, and 1 is named" in refused(*plan, "11")
+        needed = "kraftctl: topic orders: 2 replicas need as many brokers, and 1 is named\n"
+        assert refused(*plan, "11") == needed
         assert "there is no topic t" in refused("plan", "--topic", "t", "--brokers", "11")
         with KafkaClient(cluster.wait_leader().port) as client:
             moving = client.ask(m.ListPartitionReassignmentsRequest(topics=None))

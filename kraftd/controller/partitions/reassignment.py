@@ -10,8 +10,8 @@ there is. Once they are in sync, whatever the leader proposes next ends the move
     1 2 4        1 2 4 3          4       3
     4 is in sync: 1 2 4
 
-What calls a move off takes out what it added. If nobody else is in sync, that would lose records: it is
-refused, unless the topic allows unclean elections.
+What calls a move off takes out what it added. If nobody else is in sync, also if nobody at all is, that may
+lose records: it is refused, unless the topic allows unclean elections.
 
 Follows: alterPartitionReassignments of Kafka's ReplicationControlManager, PartitionReassignmentReplicas and
 PartitionReassignmentRevert.
@@ -23,6 +23,7 @@ partition that a request names twice is refused (INVALID_REQUEST). Of more than 
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kraftd.controller.context import Context
@@ -143,10 +144,7 @@ class _Moves:
             )
         target, is_unclean = called_off(partition)
         if is_unclean and not self._rules.of_topic(topic_id).is_unclean_allowed:
-            raise bad_assignment(
-                f"Only replicas that the move has added are in sync for partition {partition_id} of {name}: "
-                "without them records are lost, and the topic does not allow unclean elections."
-            )
+            raise bad_assignment(_loses_records(partition, name))
         return self._rules.change(partition, target)
 
     def _check(self, partition: PartitionRecord, wanted: tuple[NodeId, ...]) -> None:
@@ -197,6 +195,28 @@ def called_off(partition: PartitionRecord) -> CalledOff:
     return CalledOff(
         Target(isr=isr or replicas[:1], replicas=replicas, removing=(), adding=()), is_unclean=not isr
     )
+
+
+def _loses_records(partition: PartitionRecord, name: str) -> str:
+    """Why a move cannot be called off after which nobody is in sync, and what has to happen before."""
+    which = f"partition {partition.partition_id} of {name}"
+    unclean = "and the topic does not allow unclean elections"
+    if partition.isr:
+        staying = _either(partition, partition.replicas)
+        return (
+            f"Only replicas that the move has added are in sync for {which}: without them records are lost, "
+            f"{unclean}. First {staying} must be in sync."
+        )
+    told = f"No replica of {which} is in sync: who leads without the move may lack records, {unclean}."
+    heirs = _either(partition, partition.eligible_leader_replicas or partition.last_known_elr or ())
+    return f"{told} Once {heirs} is up and leads, the move can be called off." if heirs else told
+
+
+def _either(partition: PartitionRecord, replicas: Sequence[NodeId]) -> str:
+    """One of these brokers, as `broker 1, 2 or 3`, without those that the move has added; empty for none."""
+    staying = [str(one) for one in replicas if one not in partition.adding_replicas]
+    *others, last = staying or [""]
+    return f"broker {', '.join(others)} or {last}" if others else f"broker {last}" if last else ""
 
 
 def _factor(partition: PartitionRecord) -> int:

@@ -208,8 +208,8 @@ LISTINGS = (
         "tests",
         (
             "kraftd.cli.reassign:inactive_text",
-            'and row["state"] != "active"',
-            'and row["state"] == "unknown"',
+            'if row["state"] != "active"',
+            'if row["state"] == "unknown"',
         ),
         where=("tests/unit/cli/test_reassign.py::test_who_cannot_take_what_moves_to_it_is_named",),
     ),

@@ -46,6 +46,17 @@ def test_one_column_a_node_and_one_row_a_metric(kraftctl: Kraftctl, tmp_path: Pa
     ]
 
 
+def test_what_there_is_of_each_broker_is_a_row_for_each(kraftctl: Kraftctl, tmp_path: Path) -> None:
+    states = {"broker-registration-state": {"11": 30, "12": 10}, "time-since-last-heartbeat-received-ms": {}}
+    first = log(tmp_path / "1", 1, line("metrics", 1, 1, **states))
+    second = log(tmp_path / "2", 2, line("metrics", 2, 1, **{"broker-registration-state": {"11": 30}}))
+    assert [row.split() for row in kraftctl("metrics", first, second).out.splitlines()[3:]] == [
+        ["broker-registration-state", "11", "30", "30"],
+        ["broker-registration-state", "12", "10", "-"],
+    ]
+    assert kraftctl("metrics", first, "-o", "json").data[0]["metrics"] == states
+
+
 def test_json_keeps_numbers(kraftctl: Kraftctl, tmp_path: Path) -> None:
     file = log(tmp_path / "1", 1, line("metrics", 1, 1, **{"high-watermark": 3, "ratio": 0.5}))
     [entry] = kraftctl("metrics", "-o", "json", file).data
@@ -105,7 +116,7 @@ LONG = ("election-latency-avg", "election-latency-max", "commit-latency-avg")
 
 
 def entries(count: int, metrics: int) -> list[Line]:
-    by_class = {"by-class": {"client": 1234567890123}}
+    by_class = {"by-class": ["client", 1234567890123]}
     names = [*LONG, *(f"metric-number-{at}" for at in range(metrics - len(LONG)))]
     return [
         {
@@ -148,7 +159,7 @@ def test_live_the_names_are_whole_and_what_is_left_out_is_said() -> None:
     assert [row.split()[0] for row in lines[3:6]] == [*LONG]
     assert lines[-1] == "30 more: kraftctl metrics --once FILE… shows all"
     *_, last, more = picture(entries(3, 48), 80, 60).splitlines()
-    assert last.split() == ["by-class", *['{"client":1234567…'] * 3]
+    assert last.split() == ["by-class", *['["client",1234567…'] * 3]
     assert more == "cells cut at …: kraftctl metrics --once FILE… shows all"
 
 

@@ -175,6 +175,7 @@ def test_a_partition_without_leader_is_explained_with_what_mends_it(
         "4        DeletionIneligible  fenced          -          -         -       -",
         f"- {back}",
         f"- {unclean}",
+        "- a reassignment waits until it is led, and for broker 2 to be in sync",
         ("- the replica on broker 4 was taken away (reassigned); its data is there until the broker is back"),
     ]
     data = ask(kraftctl, quorum, "partitions", "explain", "my-orders-3", "-o", "json").data
@@ -323,6 +324,43 @@ def test_of_a_partition_that_is_led_it_is_said_who_lags_and_why(
         "a reassignment waits for broker 5 to be in sync",
         "broker 4 leads it, and not broker 1, which is preferred",
     ]
+
+
+@pytest.mark.parametrize(
+    ("leader_id", "isr", "expected"),
+    [
+        (1, {1}, "a reassignment waits for broker 2 to be in sync"),
+        (
+            2,
+            {2},
+            (
+                "a reassignment to brokers 2,3 waits for nobody any more: asked for again, it ends "
+                "(kraftctl reassign execute)"
+            ),
+        ),
+        (-1, set[int](), "a reassignment waits until it is led, and for broker 2 to be in sync"),
+        (-1, {2}, "a reassignment waits until it is led"),
+    ],
+)
+def test_what_a_reassignment_waits_for_is_said(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum, leader_id: int, isr: set[int], expected: str
+) -> None:
+    replicas = (
+        replica(2, is_adding=True, is_in_sync=2 in isr),
+        replica(3),
+        replica(1, is_removing=True, is_in_sync=1 in isr),
+    )
+    led = {"leader_id": leader_id} if leader_id >= 0 else {}
+    told = findings(kraftctl, quorum, replicas=replicas, **led)
+    assert [text for text in told if "reassignment" in text] == [expected]
+
+
+def test_a_reassignment_to_fewer_replicas_waits_for_all_that_stay(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    replicas = (replica(1), replica(2, is_in_sync=True), replica(3, is_removing=True))
+    told = findings(kraftctl, quorum, leader_id=2, replicas=replicas)
+    assert "a reassignment waits for broker 1 to be in sync" in told
 
 
 def test_a_partition_that_is_well_is_said_to_be(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

@@ -12,7 +12,14 @@ import pytest
 
 from kraftd.cli.failures import RefusedError, UnhealthyError, UnknownOutcomeError, UsageError
 from kraftd.cli.outcomes import Outcomes
-from kraftd.cli.reassign import inactive_text, parse_brokers, share_text
+from kraftd.cli.reassign import (
+    _check_factor,
+    inactive_text,
+    offline_text,
+    parse_brokers,
+    share_text,
+    stuck_text,
+)
 from kraftd.cli.reassignment_changes import PARTITIONS_PER_REQUEST, begin
 from kraftd.cli.reassignment_file import assignment_data, assignment_line, read_assignment
 from kraftd.cli.reassignment_progress import partitions_of, progress
@@ -108,7 +115,6 @@ def entry(**other: Any) -> dict[str, Any]:
         ({"partitions": 3}, "partitions: must be a list of partitions"),
         ({"partitions": [7]}, "partitions[0]: must have a topic, a partition and replicas"),
         ({"partitions": [entry()], "version": "1"}, "version: must be 1"),
-        ({"partitions": []}, "it names no partition"),
         ({"version": 2, "partitions": [entry()]}, "it is of version 2"),
         ({"partitions": [{"topic": "t"}]}, "partitions[0]: must have a topic, a partition and replicas"),
         (
@@ -159,6 +165,19 @@ def test_an_empty_file_is_said_to_be_empty_and_what_it_must_hold(
         file.write_text(example)
         assert read_assignment(str(file)) == {("orders", 0): (11, 12)}
         file.write_text(content)
+    assert node.seen == []
+
+
+@pytest.mark.parametrize("command", ["execute", "verify", "cancel"])
+def test_a_plan_by_which_nothing_moves_is_carried_out_without_asking_anybody(
+    kraftctl: Kraftctl, node: ScriptedKafkaNode, tmp_path: Path, command: str
+) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps({**assignment_data({}), "rollback": assignment_data({})}))
+    said = f"Nothing of {file} is being moved.\n" if command == "cancel" else "Nothing is to be moved.\n"
+    assert reassign(kraftctl, node, command, "--file", file) == (0, said, "")
+    data = reassign(kraftctl, node, command, "--file", file, "-o", "json").data
+    assert data == ({"rollback": assignment_data({}), "started": []} if command == "execute" else [])
     assert node.seen == []
 
 
@@ -215,12 +234,38 @@ def test_all_that_is_moved_is_called_off(kraftctl: Kraftctl, node: ScriptedKafka
 def test_of_a_file_what_is_moved_is_called_off(
     kraftctl: Kraftctl, node: ScriptedKafkaNode, plan: Path
 ) -> None:
-    node.responses[LIST] = lambda _: moving(("other", 1), ("b", 3))
-    node.responses[ALTER] = altered
+    node.responses[ALTER] = lambda request: altered(request, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, 0)
     outcome = reassign(kraftctl, node, "cancel", "--file", plan)
     assert (outcome.code, outcome.out) == (0, "Called off: partition 3 of b.\n")
     assert outcome.err == "kraftctl: 1 of 2 partitions was not being moved\n"
-    assert asked(node) == [("b", 3, None)]
+    assert asked(node) == [("a", 0, None), ("b", 3, None)]
+
+
+def test_where_nothing_of_a_file_is_moved_that_is_said_of_the_file_alone(
+    kraftctl: Kraftctl, node: ScriptedKafkaNode, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.responses[ALTER] = lambda request: altered(request, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    outcome = reassign(kraftctl, node, "cancel", "--file", plan)
+    assert outcome == (0, f"Nothing of {plan} is being moved.\n", "")
+    assert reassign(kraftctl, node, "cancel", "--file", plan, "-o", "json").data == []
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(plan.read_bytes())))
+    outcome = reassign(kraftctl, node, "cancel", "--file", "-")
+    assert outcome.out == "Nothing of standard input is being moved.\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "out"),
+    [(0, "Called off: partition 3 of b.\n"), (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "")],
+)
+def test_what_is_not_there_is_named_and_the_rest_called_off(
+    kraftctl: Kraftctl, node: ScriptedKafkaNode, plan: Path, other: int, out: str
+) -> None:
+    node.responses[ALTER] = lambda request: altered(
+        request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, other, message='There is no topic "a".'
+    )
+    outcome = reassign(kraftctl, node, "cancel", "--file", plan)
+    assert (outcome.code, outcome.out) == (4, out)
+    assert outcome.err == 'kraftctl: partition 0 of a was not called off: There is no topic "a".\n'
 
 
 def test_where_nothing_is_moved_nothing_is_called_off(kraftctl: Kraftctl, node: ScriptedKafkaNode) -> None:
@@ -332,12 +377,61 @@ def test_a_rollback_is_told_where_anything_may_have_begun(
     code: int,
     told: str,
 ) -> None:
-    now = {"replicas": [1], "adding_replicas": []}
-    monkeypatch.setattr("kraftd.cli.reassign._described", lambda *_, **__: dict.fromkeys(PLAN, now))
-    monkeypatch.setattr("kraftd.cli.reassign.registered_brokers", lambda *_: [])
-    monkeypatch.setattr("kraftd.cli.reassign.reassignment_changes.begin", Mock(side_effect=[outcome]))
-    done = kraftctl("--bootstrap-controller", "127.0.0.1:1", "reassign", "execute", "--file", plan)
+    begun = Mock(side_effect=[outcome])
+    done = executed(kraftctl, monkeypatch, plan, dict.fromkeys(PLAN, now(replicas=[1])), begun)
     assert (done.code, done.out.partition("Started:")[0]) == (code, told)
+
+
+def now(**fields: Any) -> dict[str, Any]:
+    """A partition as it is."""
+    (partition,) = described(**({"isr": [1], "leader": 1, "elr": [], "last_known_elr": []} | fields))[
+        "partitions"
+    ]
+    return dict(partition)
+
+
+def executed(
+    kraftctl: Kraftctl,
+    monkeypatch: pytest.MonkeyPatch,
+    plan: Path,
+    there: dict[tuple[str, int], dict[str, Any]],
+    begun: Any,
+    *more: str,
+) -> Outcome:
+    """What `execute` says where that is there."""
+    monkeypatch.setattr("kraftd.cli.reassign._described", lambda *_, **__: there)
+    monkeypatch.setattr("kraftd.cli.reassign.registered_brokers", lambda *_: [])
+    monkeypatch.setattr("kraftd.cli.reassign.reassignment_changes.begin", begun)
+    return kraftctl("--bootstrap-controller", "127.0.0.1:1", "reassign", "execute", "--file", plan, *more)
+
+
+def accepted(_endpoints: object, wanted: Any, _timeout_ms: int, **_: object) -> Outcomes:
+    """Every move is begun, or is over already: the response is the same."""
+    return Outcomes(
+        tuple(
+            {"topic": key[0], "partition": key[1], "replicas": [*replicas]}
+            for key, replicas in wanted.items()
+        ),
+        (),
+    )
+
+
+def test_what_is_as_the_file_wants_it_was_not_started(
+    kraftctl: Kraftctl, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete = now(replicas=[2])
+    there = {("a", 0): now(), ("b", 3): complete}
+    done = executed(kraftctl, monkeypatch, plan, there, accepted)
+    said = "kraftctl: 2 of 2 partitions are what the file wants already\n"
+    assert done == (0, "Nothing is to be moved.\n", said)
+    done = executed(kraftctl, monkeypatch, plan, there, accepted, "-o", "json")
+    assert done.data["started"] == []
+    there[("a", 0)] = now(replicas=[1])
+    done = executed(kraftctl, monkeypatch, plan, there, accepted)
+    assert done.out.splitlines()[-3:] == ["Started:", "Partition  Wanted  Topic", "0          1,2     a"]
+    assert done.err == "kraftctl: 1 of 2 partitions is what the file wants already\n"
+    there[("a", 0)] = now(adding_replicas=[2])
+    assert "Started:" in executed(kraftctl, monkeypatch, plan, there, accepted).out, "it may end by that"
 
 
 def test_an_older_node_cannot_keep_the_number_of_replicas(kraftctl: Kraftctl) -> None:
@@ -417,21 +511,136 @@ def test_one_partition_is_and_several_are(count: int, of_all: int, says: str) ->
     assert share_text(count, of_all, "is", "are") == says
 
 
+@pytest.mark.parametrize(
+    ("count", "says"),
+    [
+        (0, ""),
+        (1, "1 move waits for nobody any more: reassign execute with the same file ends it"),
+        (2, "2 moves wait for nobody any more: reassign execute with the same file ends them"),
+    ],
+)
+def test_a_move_that_waits_for_nobody_is_told_with_what_ends_it(count: int, says: str) -> None:
+    """Broker 1, which was added, was elected uncleanly: it is in sync, and 3 still there."""
+    wanted = {("a", number): (1,) for number in range(3)}
+    elected = {"replicas": [1, 3], "adding_replicas": [1], "removing_replicas": [3]}
+    there = [
+        {
+            "topic": "a",
+            "partitions": [
+                now(partition=0, replicas=[1]),
+                *(now(partition=one, isr=[1 if one <= count else 3], **elected) for one in (1, 2)),
+            ],
+        }
+    ]
+    assert stuck_text(progress(wanted, partitions_of(there))) == says
+
+
+def test_verify_says_that_a_move_waits_for_nobody(
+    kraftctl: Kraftctl, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = now(replicas=[1, 2, 3], isr=[1, 2], removing_replicas=[3])
+    found = [
+        {"topic": "a", "partitions": [stuck]},
+        {"topic": "b", "partitions": [now(partition=3, replicas=[2])]},
+    ]
+    monkeypatch.setattr("kraftd.cli.reassign.describe_partitions", lambda *_: (found, []))
+    done = kraftctl("--bootstrap-controller", "127.0.0.1:1", "reassign", "verify", "--file", plan)
+    assert done.code == 5
+    assert done.err.splitlines() == [
+        "kraftctl: 1 move waits for nobody any more: reassign execute with the same file ends it",
+        "kraftctl: 1 of 2 partitions is still being moved",
+    ]
+
+
 # -- what is said before
+
+
+UP = {1: "active", 2: "active", 3: "active"}
+
+
+def told_before(states: dict[int, str], there: dict[str, Any], *wanted: int) -> tuple[str, str]:
+    rows = [{"broker_id": broker_id, "state": state} for broker_id, state in states.items()]
+    key = "a", 0
+    return inactive_text(rows, {key: there}, {key: wanted}), offline_text({key: there}, {key: wanted})
 
 
 @pytest.mark.parametrize(
     ("states", "says"),
     [
-        ({1: "active", 2: "active", 3: "active"}, ""),
-        ({1: "fenced", 2: "active", 3: "active"}, ""),
-        ({1: "active", 2: "active", 3: "fenced"}, "broker 3 is fenced"),
-        ({1: "active", 2: "fenced", 3: "fenced"}, "brokers 2,3 are fenced"),
-        ({1: "active", 2: "shutting down", 3: "fenced"}, "broker 2 is shutting down, broker 3 is fenced"),
+        ({}, ""),
+        ({1: "fenced"}, ""),
+        ({3: "fenced"}, "broker 3 is fenced: what moves there waits until it is up"),
+        ({2: "fenced", 3: "fenced"}, "brokers 2,3 are fenced: what moves there waits until they are up"),
+        (
+            {2: "shutting down", 3: "fenced"},
+            "broker 2 is shutting down, broker 3 is fenced: what moves there waits until they are up",
+        ),
     ],
 )
 def test_who_cannot_take_what_moves_to_it_is_named(states: dict[int, str], says: str) -> None:
-    before, wanted = {("a", 0): (1,), ("b", 3): (1, 2)}, {("a", 0): (1, 2), ("b", 3): (3, 1)}
-    rows = [{"broker_id": broker_id, "state": state} for broker_id, state in states.items()]
-    told = inactive_text(rows, before, wanted)
-    assert told.removesuffix(": what moves there waits until it is up; see reassign cancel") == says
+    there = {("a", 0): now(replicas=[1]), ("b", 3): now()}
+    wanted = {("a", 0): (1, 2), ("b", 3): (3, 1)}
+    rows = [{"broker_id": broker_id, "state": state} for broker_id, state in (UP | states).items()]
+    assert inactive_text(rows, there, wanted) == (f"{says}; see reassign cancel" if says else "")
+    assert offline_text(there, wanted) == ""
+
+
+def test_a_move_that_cannot_be_called_off_is_not_proposed_for_that() -> None:
+    """Broker 1, which is down, has the only replica."""
+    offline = {"replicas": [1], "isr": [], "leader": -1}
+    says = "broker 3 is fenced: what moves there waits until it is up"
+    explain = "see partitions explain a-0"
+    heir = f"partition 0 of a is offline: its move waits until broker 1 can lead it; {explain}"
+    down = UP | {1: "fenced", 3: "fenced"}
+    assert told_before(down, now(**offline, elr=[1]), 3) == (says, heir)
+    assert told_before(down, now(**offline, last_known_elr=[1]), 3) == (says, heir)
+    assert told_before(down, now(**offline | {"isr": [1]}), 3) == (f"{says}; see reassign cancel", heir)
+    nobody = f"partition 0 of a is offline: its move waits until it is led; {explain}"
+    assert told_before(down, now(**offline), 3) == (says, nobody)
+
+
+def test_who_goes_back_waits_for_who_was_there_before() -> None:
+    moving = {"replicas": [3, 1], "adding_replicas": [3], "removing_replicas": [1]}
+    down = UP | {1: "fenced"}
+    offline = now(**moving, isr=[], leader=-1, elr=[1, 3])
+    says = "partition 0 of a is offline: its move waits until broker 1 or 3 can lead it; "
+    assert told_before(down, offline, 1) == ("", f"{says}see partitions explain a-0")
+    fenced = "broker 1 is fenced: what moves there waits until it is up"
+    assert told_before(down, now(**moving, isr=[3], leader=3), 1) == (fenced, "")
+
+
+@pytest.mark.parametrize(
+    ("elr", "says"),
+    [
+        ([], "2 partitions are offline: their moves wait until they are led; see partitions list --offline"),
+        (
+            [1],
+            (
+                "2 partitions are offline: their moves wait until broker 1 can lead them; "
+                "see partitions list --offline"
+            ),
+        ),
+        (
+            [1, 2],
+            (
+                "2 partitions are offline: their moves wait until brokers 1,2 can lead them; "
+                "see partitions list --offline"
+            ),
+        ),
+    ],
+)
+def test_many_that_nobody_leads_are_one_line(elr: list[int], says: str) -> None:
+    offline = now(isr=[], leader=-1, elr=elr)
+    there = {("a", 0): offline, ("b", 3): offline, ("c", 0): offline, ("d", 0): now()}
+    wanted = {("a", 0): (3,), ("b", 3): (3,), ("c", 0): (2, 1), ("d", 0): (3,)}
+    assert offline_text(there, wanted) == says, "c is reordered, which nobody has to lead for"
+
+
+def test_a_topic_that_needs_more_brokers_is_named() -> None:
+    present = {("a", 0): (1,), ("b", 0): (1, 2), ("b", 1): (1, 2)}
+    with pytest.raises(RefusedError, match=r"^topic b: 2 replicas need as many brokers, and 1 is named$"):
+        _check_factor(present, {1: None}, None)
+    with pytest.raises(RefusedError, match=r"^3 replicas need as many brokers, and 2 are named$"):
+        _check_factor(present, {1: None, 2: None}, 3)
+    _check_factor(present, {1: None, 2: None}, None)
+    _check_factor({}, {}, None)

@@ -5,6 +5,7 @@
 
 import pytest
 
+from kraftd.controller.partitions.electing import elect_leaders
 from kraftd.controller.partitions.in_sync import alter_partition
 from kraftd.controller.partitions.listing import list_partition_reassignments
 from kraftd.controller.partitions.reassignment import (
@@ -22,6 +23,8 @@ from kraftd.protocol.messages import (
     AlterPartitionRequestBrokerState,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
     ListPartitionReassignmentsRequest,
 )
 from kraftd.records.messages import ConfigRecord, PartitionChangeRecord
@@ -264,6 +267,18 @@ def test_a_move_that_goes_back_is_over():
     assert (world.shape, world.now.isr) == (((1, 2, 3), (), ()), (1, 2, 3))
 
 
+def test_a_move_that_an_unclean_election_leaves_is_over_once_it_is_asked_for_again():
+    """As in Kafka: whether a move is complete is looked at before the election, which makes it so."""
+    offline = led((4, 1), isr=(), leader=-1, adding_replicas=(4,), removing_replicas=(1,))
+    world = World(offline, elr=True)
+    asked = ElectLeadersRequest(1, (ElectLeadersRequestTopicPartitions("t", (0,)),))
+    records, _ = decided(elect_leaders(world.context(), asked), world.context())
+    world.apply(*records)
+    assert (world.now.leader, world.now.isr, world.shape) == (4, (4,), ((4, 1), (4,), (1,)))
+    world.move(4)
+    assert (world.now.leader, world.shape) == (4, ((4,), (), ()))
+
+
 def test_who_was_to_go_and_is_wanted_after_all_stays():
     """Kafka goes on removing it."""
     world = World(led((1, 2)))
@@ -311,6 +326,52 @@ ONLY_ADDED = led((4, 1, 2), isr=(4,), adding_replicas=(4,), removing_replicas=(2
 def test_calling_off_is_refused_if_only_what_was_added_is_in_sync():
     world = World(ONLY_ADDED)
     assert world.ask(("t", 0, None)) == ([], [ErrorCode.INVALID_REPLICA_ASSIGNMENT])
+
+
+NOBODY = {"isr": (), "leader": -1, "adding_replicas": (4,), "removing_replicas": (1, 2)}
+MAY_LACK = (
+    "No replica of partition 0 of t is in sync: who leads without the move may lack records, and the topic "
+    "does not allow unclean elections."
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        (
+            {"isr": (4,)},
+            (
+                "Only replicas that the move has added are in sync for partition 0 of t: without them "
+                "records are lost, and the topic does not allow unclean elections. First broker 1 or 2 must "
+                "be in sync."
+            ),
+        ),
+        (
+            {"eligible_leader_replicas": (2,), "last_known_elr": (1,)},
+            f"{MAY_LACK} Once broker 2 is up and leads, the move can be called off.",
+        ),
+        (
+            {"eligible_leader_replicas": (1, 2, 4)},
+            f"{MAY_LACK} Once broker 1 or 2 is up and leads, the move can be called off.",
+        ),
+        ({"last_known_elr": (1,)}, f"{MAY_LACK} Once broker 1 is up and leads, the move can be called off."),
+        ({"eligible_leader_replicas": (4,)}, MAY_LACK),
+        ({}, MAY_LACK),
+    ],
+)
+def test_why_a_move_is_not_called_off_is_what_is_so_and_says_what_helps(fields, says):
+    world = World(led((4, 1, 2), **(NOBODY | fields)), elr=True)
+    _, response = alter_partition_reassignments(world.context(1), request(("t", 0, None)))
+    assert response.responses[0].partitions[0].error_message == says
+
+
+def test_once_who_is_eligible_leads_the_move_is_called_off():
+    world = World(led((4, 1, 2), **NOBODY, eligible_leader_replicas=(2,)), elr=True)
+    _, outcomes = world.ask(("t", 0, None))
+    assert outcomes == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
+    world.apply(PartitionChangeRecord(0, world.topic_id, (2,), 2, eligible_leader_replicas=()))
+    world.call_off()
+    assert (world.shape, world.now.leader) == (((1, 2), (), ()), 2)
 
 
 def test_a_topic_that_may_lose_records_is_led_by_the_first_that_is_left():

@@ -17,7 +17,13 @@ from kraftd.records.messages import (
     RegisterBrokerRecord,
     TopicRecord,
 )
-from kraftd.runtime.controller_metrics import controller_readings, controller_samples, election_readings
+from kraftd.runtime.controller_metrics import (
+    BROKERS_MAX,
+    broker_readings,
+    controller_readings,
+    controller_samples,
+    election_readings,
+)
 from kraftd.types import Endpoint, Now
 
 A, B = b"a" * 16, b"b" * 16
@@ -104,6 +110,35 @@ def test_the_active_controller_tells_when_it_last_heard_of_each_broker() -> None
     made.sessions.over(2, 12)
     found = {key[1]: value for key, value in values(made).items() if key[0] == name}
     assert found == {"1": 200, "3": 4_000}, "4 is fenced: nobody waits for it"
+
+
+def test_the_line_tells_of_each_broker_by_its_id() -> None:
+    made = controller()
+    states = {"1": 30, "2": 10, "3": 20, "4": 10}
+    assert broker_readings(made, NOW) == {
+        "broker-registration-state": states,
+        "time-since-last-heartbeat-received-ms": {},
+    }
+    made.sessions.begin(IMAGE, 20, 1_000)
+    made.sessions.heard(1, 11, 15, 4_800)
+    assert broker_readings(made, NOW) == {
+        "broker-registration-state": states,
+        "time-since-last-heartbeat-received-ms": {"1": 200, "3": 4_000},
+    }
+
+
+def test_of_many_brokers_the_line_tells_of_those_that_somebody_looks_for() -> None:
+    made = controller()
+    last = 10 * BROKERS_MAX
+    made._image = apply_all(EMPTY, [broker(one, fenced=one == last) for one in range(1, last + 1)], 0)
+    made.sessions.begin(made.image, 20, 1_000)
+    for one in range(1, last):
+        made.sessions.heard(one, 10 + one, 15, 4_000 - one)
+    states, silences = broker_readings(made, NOW).values()
+    assert len(states) == len(silences) == BROKERS_MAX
+    assert states[str(last)] == 10
+    assert [*silences] == [str(one) for one in range(last - BROKERS_MAX, last)]
+    assert len([key for key in values(made) if key[0].endswith("brokerregistrationstate")]) == last
 
 
 def test_moves_of_replicas_that_no_table_allows_are_counted() -> None:

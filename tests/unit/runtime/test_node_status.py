@@ -128,6 +128,7 @@ def test_roles_have_kafkas_names(
     voted = key_of(vote).directory_id if vote >= 0 else bytes(16)
     assert readings["current-vote-directory-id"] == uuid_text(voted)
     assert readings["current-epoch"] == lone.epoch
+    assert readings["broker-registration-state"] == readings["time-since-last-heartbeat-received-ms"] == {}
     assert readings["log-end-offset"] == lone.raft_node.log.end_offset >= 2
     shown = {
         sample.labels["current_state"]: sample.value
