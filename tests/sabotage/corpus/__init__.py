@@ -33,6 +33,7 @@ from tests.sabotage.corpus.replication import REPLICATION
 from tests.sabotage.corpus.second_reading import SECOND_READING
 from tests.sabotage.corpus.slots import SLOTS
 from tests.sabotage.corpus.snapshots import SNAPSHOTS
+from tests.sabotage.corpus.snapshots_that_rot import SNAPSHOTS_THAT_ROT
 from tests.sabotage.corpus.storage import STORAGE
 from tests.sabotage.corpus.suspecting import SUSPECTING
 from tests.sabotage.corpus.tokens import TOKENS
@@ -53,6 +54,7 @@ MUTANTS = (
     *STORAGE,
     *SLOTS,
     *SNAPSHOTS,
+    *SNAPSHOTS_THAT_ROT,
     *LOG_FRONT,
     *UNREAD,
     *DOWNLOADS,

@@ -155,7 +155,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "return OffsetAndEpoch(self._starts[floor + 1], self._epochs[floor])",
             "return OffsetAndEpoch(self._starts[floor + 1], epoch)",
         ),
-        where=("tests/unit/raft/test_durability.py",),
+        where=("tests/unit/raft/test_pieces.py",),
     ),
     # Leader node 1: epoch 2 up to 10, epoch 4 from there. Node 2 wrote 8 and 9 in epoch 3 and reached
     # nobody. Its fetch (10, epoch 3) is within "epoch 3 up to 10": nothing diverges, epoch 4 is appended
@@ -172,7 +172,7 @@ INDEPENDENT: tuple[Mutant, ...] = (
             "min(ours.offset, theirs.offset) if ours.epoch == theirs.epoch",
             "theirs.offset if ours.epoch == theirs.epoch",
         ),
-        where=("tests/unit/raft/test_durability.py",),
+        where=("tests/unit/raft/test_fetching.py",),
     ),
     # Node 1 wrote 8 and 9 in epoch 2 alone; node 2 led epoch 3 from 8 on, alone; node 1 leads epoch 4
     # with 8 and 9. Node 2 is told (10, epoch 2). It must cut at 8, where its epoch 2 ends, but cuts at

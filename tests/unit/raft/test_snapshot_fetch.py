@@ -15,7 +15,7 @@ from kraftd.raft.timing import Timing
 from kraftd.records.batch import encode_batch
 from kraftd.types import Election, HealthKind, OffsetAndEpoch, PeerIdentity
 from tests.conformance import covers
-from tests.unit.raft.lone import Lone, every, identity_of, requests_to
+from tests.unit.raft.lone import FixedRandom, Lone, every, identity_of, requests_to
 
 AT_100 = OffsetAndEpoch(100, 4)
 AT_200 = OffsetAndEpoch(200, 5)
@@ -422,8 +422,6 @@ def test_a_piece_that_does_not_come_is_asked_for_again_by_half() -> None:
 def test_of_a_newer_one_that_is_offered_meanwhile_no_larger_piece_is_asked_for() -> None:
     """Else nothing ever comes over a slow link of a leader that writes a snapshot each few seconds."""
     lone = downloading()
-    first = lone.asked(2, m.FetchSnapshotRequest)
-    assert first is not None
     for n in range(1, 4):
         lone.run(2_200)
         lone.ask_begin(5)
@@ -432,11 +430,24 @@ def test_of_a_newer_one_that_is_offered_meanwhile_no_larger_piece_is_asked_for()
     sizes = [request.max_bytes for request in sends if isinstance(request, m.FetchSnapshotRequest)]
     assert sizes == [max(4 << 10, 1 << 20 >> n) for n in range(len(sizes))]
     assert len(sizes) > 3
+
+
+def test_a_late_piece_of_one_that_is_not_wanted_any_more_is_not_expected() -> None:
+    """An observer fetches after its fetch timeout, and its leader has a newer one by then."""
+    timing = Timing(fetch_timeout_ms=500)
+    lone = downloading(voters=(2, 3, 4), connected=(2, 3, 4), random=FixedRandom(0.0), timing=timing)
+    first = lone.asked(2, m.FetchSnapshotRequest)
+    assert first is not None
+    while lone.asked(2, m.FetchRequest) is None:
+        lone.run(100)
+    lone.fetch_response(snapshot_id=AT_200)
     response = snapshot_rpc.response_of(
         ErrorCode.NONE, LeaderAndEpoch(5, 2), snapshot_id=AT_100, size_bytes=10, position=0
     )
-    assert lone.answer(first, response, b"0123456789") == [], "the piece of the former one, late"
-    assert asked_piece(lone).snapshot_id.end_offset == 103  # type: ignore[union-attr]
+    assert lone.answer(first, response, b"0123456789") == []
+    piece = asked_piece(lone)
+    assert piece is not None
+    assert piece.snapshot_id.end_offset == 200
 
 
 def test_a_broken_connection_costs_one_piece() -> None:

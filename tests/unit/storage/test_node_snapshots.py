@@ -107,7 +107,7 @@ def test_only_what_counts_is_installed_or_cut_at(tmp_path: Path) -> None:
 def test_one_that_gets_its_name_behind_a_cut_counts_if_the_log_begins_there(
     tmp_path: Path, offset: int, counts: bool
 ) -> None:
-    """At the log's start it takes the place of a snapshot that was lost: nothing else holds the state there."""
+    """At the log's start it takes the place of a lost snapshot: nothing else holds the state there."""
     node = used(tmp_path)
     late = freeze(node, offset)
     (info,) = node.snapshots.infos
@@ -159,7 +159,7 @@ def test_nothing_behind_damage_is_known_to_be_committed(tmp_path: Path) -> None:
         segment.write_bytes(data)
     node = open_at(tmp_path)
     assert node.damage
-    assert node.known_committed <= min(damage.offset for damage in node.damage) < 14
+    assert node.known_committed <= min(damage.offset for damage in node.report.damage) < 14
     node.close()
 
 
