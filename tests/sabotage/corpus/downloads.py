@@ -183,7 +183,7 @@ DOWNLOADS = (
         "A newer snapshot takes the place of the one that is downloaded, whose file stays open and on the disk.",
         "tests",
         (
-            "kraftd.raft.snapshot_fetch:SnapshotFetch.on_offered",
+            "kraftd.raft.snapshot_fetch:SnapshotFetch._begin",
             "raft.drop_download()",
             "raft.download = None",
         ),
@@ -388,8 +388,8 @@ DOWNLOADS = (
         "tests",
         (
             "kraftd.runtime.snapshot_transfer:SnapshotTransfer._tell",
-            "and read.prefix_checksum < 0 and",
-            "and",
+            "and read.prefix_checksum < 0:",
+            ":",
         ),
         where=("tests/unit/runtime/test_snapshot_transfer.py",),
     ),
