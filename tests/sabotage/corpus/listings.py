@@ -223,7 +223,7 @@ LISTINGS = (
             "is_heard = session is not None and session.metadata_offset >= 0",
             "is_heard = session is not None",
         ),
-        where=(f"{_BROKERS}::test_a_broker_is_told_with_its_registration_its_session_and_its_partitions",),
+        where=(_BROKERS,),
     ),
     mutant(
         "partitions-made-anew-are-counted-twice",

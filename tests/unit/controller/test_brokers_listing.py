@@ -75,6 +75,15 @@ def test_a_session_that_is_over_or_of_another_start_is_none():
     assert [each.last_contact_ms for each in listed(image, sessions, 2_000).brokers] == [-1, -1]
 
 
+def test_a_new_leader_tells_of_no_heartbeat_that_it_never_had():
+    """It counts the time from its own beginning for those who are not fenced; that is no contact."""
+    image = image_of(broker(1))
+    sessions = sessions_of(image)
+    assert sessions.get(1, 101) is not None
+    (entry,) = listed(image, sessions, 2_000).brokers
+    assert (entry.last_contact_ms, entry.metadata_offset) == (-1, -1)
+
+
 def test_a_heartbeat_after_the_request_came_in_is_no_time_ago():
     image = image_of(broker(1))
     sessions = sessions_of(image)
