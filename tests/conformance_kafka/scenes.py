@@ -300,6 +300,7 @@ WORLDS: tuple[World, ...] = (
             "super.users": None,
             "delegation.token.secret.key": None,
             "delete.topic.enable": "false",
+            "min.insync.replicas": "2",
         },
     ),
     World(
