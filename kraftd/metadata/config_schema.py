@@ -187,6 +187,18 @@ def split_list(value: str) -> list[str]:
     return [item.strip(_BESIDE_COMMAS) for item in items.split(",")] if items else []
 
 
+def split_at_commas(value: str) -> list[str]:
+    """The items of a list value as APPEND and SUBTRACT compare them, with their blanks, as Java's `split` does.
+
+    Unlike `split_list`, which reads a value: to Kafka "compact, delete" holds " delete", and "delete" is not
+    taken from it. Empty items at the end are none; an empty value is one empty item.
+    """
+    if "," not in value:
+        return [value]
+    items = value.rstrip(",")
+    return items.split(",") if items else []
+
+
 def broker_key(name: str) -> ConfigKey | None:
     """What Kafka knows of a broker's config, or None for a name it does not define.
 

@@ -20,11 +20,15 @@ TOPIC_CONFIGS = (
     ("retention.ms", "-2"),
     ("cleanup.policy", "compact"),
     ("cleanup.policy", "compact,delete"),
+    ("cleanup.policy", "compact, delete"),
+    ("cleanup.policy", "delete,"),
+    ("cleanup.policy", ""),
     ("cleanup.policy", "nonsense"),
     ("min.insync.replicas", "2"),
     ("min.insync.replicas", "0"),
     ("unclean.leader.election.enable", "true"),
     ("unclean.leader.election.enable", "false"),
+    ("unclean.leader.election.enable", "true "),
     ("unclean.leader.election.enable", "maybe"),
     ("compression.type", "gzip"),
     ("max.message.bytes", "1000000"),
@@ -32,6 +36,7 @@ TOPIC_CONFIGS = (
     ("segment.bytes", "1"),
     ("no.such.config", "1"),
     ("leader.replication.throttled.replicas", "0:1,1:2"),
+    ("leader.replication.throttled.replicas", "0:1, 1:2"),
     ("follower.replication.throttled.replicas", "*"),
 )
 BROKER_CONFIGS = (
