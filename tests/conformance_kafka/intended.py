@@ -259,6 +259,12 @@ INTENDED: tuple[Intended, ...] = (
         _more_than_an_answer_tells_of,
     ),
     Intended(
+        "reassignment-named-twice",
+        "Of a partition that one AlterPartitionReassignments names twice nothing is changed, since it says two "
+        "things; Kafka moves it twice, to the last.",
+        _codes(ErrorCode.NONE, ErrorCode.INVALID_REQUEST),
+    ),
+    Intended(
         "a-move-that-is-changed",
         "A move that is changed is what the newest request says; Kafka keeps what is being added if the new "
         "one adds nothing, and forgets it if the new one does.",
