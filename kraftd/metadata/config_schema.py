@@ -190,8 +190,8 @@ def split_list(value: str) -> list[str]:
 def split_at_commas(value: str) -> list[str]:
     """The items of a list value as APPEND and SUBTRACT compare them, with their blanks, as Java's `split` does.
 
-    Unlike `split_list`, which reads a value: to Kafka "compact, delete" holds " delete", and "delete" is not
-    taken from it. Empty items at the end are none; an empty value is one empty item.
+    `split_list` reads a value; here "compact, delete" holds " delete", and "delete" cannot be taken from it.
+    Empty items at the end are none; an empty value is one empty item.
     """
     if "," not in value:
         return [value]

@@ -260,8 +260,8 @@ INTENDED: tuple[Intended, ...] = (
     ),
     Intended(
         "reassignment-named-twice",
-        "Of a partition that one AlterPartitionReassignments names twice nothing is changed, since it says two "
-        "things; Kafka moves it twice, to the last.",
+        "Of a partition that one AlterPartitionReassignments names twice nothing is changed, since it says "
+        "two things; Kafka moves it twice, to the last.",
         _codes(ErrorCode.NONE, ErrorCode.INVALID_REQUEST),
     ),
     Intended(

@@ -14,8 +14,8 @@ cannot be set dynamically, or not for all brokers at once. As in Kafka, setting 
 it has writes a record again, a topic's does not.
 Differs: a value or name that cannot be set is INVALID_CONFIG, where Kafka's broker says INVALID_REQUEST
 (KAFKA-13609); a name with a line break or another control character is refused, and can be deleted where it
-is set. Items are appended to and subtracted from any list: Kafka does not know those of client metrics. Of these
-one request sets so many characters and no more, since their patterns are read.
+is set. Items are appended to and subtracted from any list: Kafka does not know those of client metrics. Of
+these one request sets so many characters and no more, since their patterns are read.
 """
 
 from collections import Counter
