@@ -188,9 +188,9 @@ def split_list(value: str) -> list[str]:
 
 
 def split_at_commas(value: str) -> list[str]:
-    """The items of a list value as APPEND and SUBTRACT compare them, with their blanks, as Java's `split` does.
+    """The items of a list value with their blanks, which APPEND and SUBTRACT compare, as Java's `split` does.
 
-    `split_list` reads a value; here "compact, delete" holds " delete", and "delete" cannot be taken from it.
+    `split_list` reads a value; here "compact, delete" holds " delete": a "delete" cannot be taken from it.
     Empty items at the end are none; an empty value is one empty item.
     """
     if "," not in value:
@@ -244,6 +244,11 @@ def topic_names() -> Iterator[str]:
 def group_names() -> Iterator[str]:
     """Every name of a group's config, sorted."""
     return iter(sorted(_group_keys()))
+
+
+def client_metrics_names() -> Iterator[str]:
+    """Every name of a client metrics subscription's config, sorted."""
+    return iter(sorted(_client_metrics_keys()))
 
 
 def broker_names() -> Iterator[str]:

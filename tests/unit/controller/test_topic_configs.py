@@ -15,7 +15,7 @@ from kraftd.controller.context import ControllerSettings, ReadContext
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
-from kraftd.metadata.config_schema import ConfigOperation
+from kraftd.metadata.config_schema import ConfigOperation, broker_key, topic_key, topic_names, topic_synonyms
 from kraftd.metadata.image_builder import apply_all
 from kraftd.protocol.messages import (
     AlterConfigsRequest,
@@ -395,9 +395,55 @@ def test_a_topic_is_described_with_all_its_configs_and_where_they_could_come_fro
     assert [(each.name, each.value, each.source) for each in told["retention.ms"].synonyms] == [
         ("retention.ms", "4", 1),
         ("log.retention.ms", "3", 3),
-        ("log.retention.hours", "3600000", 4),
-        ("retention.ms", "604800000", 5),
+        ("log.retention.hours", "1", 4),
+        ("log.retention.hours", "168", 5),
     ]
+    names = {name: [(each.name, each.value) for each in config.synonyms] for name, config in told.items()}
+    assert names["cleanup.policy"] == [("log.cleanup.policy", "delete")]
+    assert names["segment.ms"] == [], "it has a default in hours only"
+    assert names["remote.storage.enable"] == [], "brokers have no such config"
+
+
+def test_the_default_of_a_topics_config_is_that_of_the_brokers_config_which_stands_in_for_it():
+    for name in topic_names():
+        defaults = [
+            synonym.convert(key.default)
+            for synonym in topic_synonyms(name)
+            if (key := broker_key(synonym.name)) is not None and key.default is not None
+        ]
+        assert defaults[:1] in ([topic_key(name).default], [])
+
+
+def test_of_the_cluster_default_no_defaults_are_told_beside_what_is_set():
+    image = cluster(ConfigRecord(BROKER, "", "background.threads", "9"))
+    asked = "background.threads", "log.cleaner.threads"
+    told = described(BROKER, "", *asked, image=image, settings=ControllerSettings(), with_synonyms=True)
+    assert [(name, each.value, len(each.synonyms)) for name, each in told.items()] == [
+        ("background.threads", "9", 1),
+        ("log.cleaner.threads", "1", 0),
+    ]
+
+
+def test_a_value_in_another_unit_is_told_in_both():
+    file = controller_settings(7, static_configs={"log.retention.hours": "2"})
+    retention = described(TOPIC, "t", image=cluster(THERE), settings=file, with_synonyms=True)["retention.ms"]
+    assert (retention.value, retention.config_source) == ("7200000", 4)
+    assert [(each.name, each.value) for each in retention.synonyms] == [("log.retention.hours", "2")]
+
+
+def test_who_names_an_empty_list_of_configs_is_told_all():
+    resource = DescribeConfigsRequestDescribeConfigsResource(TOPIC, "t", ())
+    context = ReadContext(cluster(THERE), 0, BrokerSessions(9_000), Now(0, 0), ControllerSettings())
+    (result,) = DESCRIBE_CONFIGS.read(context, DescribeConfigsRequest((resource,))).results
+    assert len(result.configs) == 33
+
+
+@pytest.mark.parametrize("kind", [0, 1, 99])
+def test_a_type_of_resource_that_nobody_knows_refuses_the_whole_request(kind):
+    resources = [DescribeConfigsRequestDescribeConfigsResource(one, "t", None) for one in (TOPIC, kind)]
+    context = ReadContext(cluster(THERE), 0, BrokerSessions(9_000), Now(0, 0), ControllerSettings())
+    results = DESCRIBE_CONFIGS.read(context, DescribeConfigsRequest(tuple(resources))).results
+    assert [each.error_code for each in results] == [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_of_this_controller_what_its_file_sets_is_told():
@@ -431,5 +477,14 @@ def test_a_group_and_a_subscription_are_described():
     )
     told = described(CLIENT_METRICS, "s", image=image, settings=ControllerSettings())
     assert {name: (each.value, each.config_source) for name, each in told.items()} == {
-        "interval.ms": ("200", 7)
+        "interval.ms": ("200", 7),
+        "match": ("", 5),
+        "metrics": ("", 5),
     }
+    group = described(GROUP, "g", image=image, settings=ControllerSettings(), with_synonyms=True)
+    names = {name: [(each.name, each.value) for each in config.synonyms] for name, config in group.items()}
+    assert names["consumer.session.timeout.ms"] == [
+        ("consumer.session.timeout.ms", "46000"),
+        ("group.consumer.session.timeout.ms", "45000"),
+    ]
+    assert names["share.isolation.level"] == [("share.isolation.level", "read_uncommitted")]
