@@ -1,5 +1,7 @@
 """What topics, groups and subscriptions of client metrics can be configured to, and what is in force."""
 
+import time
+
 import pytest
 from contexts import context_of, controller_settings
 
@@ -96,6 +98,69 @@ def replace_all(kind, name, image, **configs):
 )
 def test_a_topic_takes_what_kafka_defines(config, value, error):
     assert set_one(TOPIC, "t", config, value) is error
+
+
+@pytest.mark.parametrize(
+    ("config", "value", "error"),
+    [
+        ("compression.gzip.level", "+1", ErrorCode.NONE),
+        ("compression.gzip.level", "09", ErrorCode.NONE),
+        ("compression.gzip.level", "-01", ErrorCode.NONE),
+        ("compression.gzip.level", "0", ErrorCode.INVALID_CONFIG),
+        ("compression.gzip.level", "10", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "0" * 5_000 + "7", ErrorCode.NONE),
+        ("retention.ms", "\u0661\u0662", ErrorCode.NONE),
+        ("retention.ms", "\U0001d7d9", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "9223372036854775807", ErrorCode.NONE),
+        ("retention.ms", "9223372036854775808", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "1" * 5_000, ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "1_000", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "+", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "NaN", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "1d", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "0.5f", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "1.D", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "0x1p-1", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "0X.8P0F", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "1e-99999", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "-0.0", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "0x1p1", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "-0x1p-1", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "0x1p99999", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "Infinity", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "-Infinity", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "nan", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "NaNd", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "0x1", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "\u0660.5", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", ".", ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_number_is_what_java_reads(config, value, error):
+    """Each as Kafka's controller answers."""
+    assert set_one(TOPIC, "t", config, value) is error
+
+
+@pytest.mark.covers("D-16")
+@pytest.mark.parametrize(
+    ("kind", "config", "value"),
+    [
+        (TOPIC, "min.cleanable.dirty.ratio", "1" * 32_000 + "x"),
+        (TOPIC, "min.cleanable.dirty.ratio", "1" * 16_000 + "." + "1" * 16_000 + "x"),
+        (TOPIC, "min.cleanable.dirty.ratio", "0x" + "1" * 32_000 + "x"),
+        (TOPIC, "min.cleanable.dirty.ratio", "1e" + "1" * 32_000 + "x"),
+        (TOPIC, "retention.ms", "0" * 32_000 + "x"),
+        (GROUP, "share.auto.offset.reset", "by_duration:PT" + "0" * 32_000),
+        (GROUP, "share.auto.offset.reset", "by_duration:P" + "0" * 16_000 + "DT" + "0" * 16_000),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_long_number_that_is_none_is_refused_at_once(kind, config, value):
+    """The first of them took the lead from a controller, which stood still for half a minute."""
+    began = time.perf_counter()
+    assert set_one(kind, "t", config, value) is ErrorCode.INVALID_CONFIG
+    assert time.perf_counter() - began < 0.1
 
 
 @pytest.mark.parametrize(
