@@ -122,7 +122,8 @@ def delete_topics(draw: Drawing) -> Body:
         name = draw.topic()
         topics.append({"topic_id": f"@topic:{name}"} if draw.chance(0.5) else {"name": name})
     if draw.odd(0.3):
-        topics.append(draw.rng.choice((*topics, {"name": None}, {"name": "t1", "topic_id": "@topic:t1"})))
+        more: tuple[Body, ...] = (*topics, {"name": None}, {"name": "t1", "topic_id": "@topic:t1"})
+        topics += [draw.rng.choice(more)] * draw.rng.choice((1, 1, 2))
     return {"topics": topics, "timeout_ms": draw.patience_ms(is_plain=len(topics) == 1)}
 
 

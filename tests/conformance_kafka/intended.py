@@ -188,6 +188,11 @@ INTENDED: tuple[Intended, ...] = (
         goes_on=True,
     ),
     Intended(
+        "config-of-a-broker-by-another-name",
+        "A broker has one name: of 01 or +1 nobody would read what is set.",
+        _codes(ErrorCode.NONE, ErrorCode.INVALID_REQUEST),
+    ),
+    Intended(
         "lists-of-client-metrics",
         "Kafka does not know which configs of client metrics are lists, and appends to none.",
         _codes(ErrorCode.INVALID_CONFIG, ErrorCode.NONE),
