@@ -4,6 +4,10 @@ In one atomic append: the abort of a transaction that its predecessor left open;
 `metadata.version`, as that of a new cluster, the bootstrap records, inside a transaction of their own; and
 its own registration, when the image does not hold it yet. Often there is nothing to write.
 
+Eligible leader replicas ask for one `min.insync.replicas` of the cluster: it is what this controller's file
+says, as when they are turned on later (`feature_control`), and not Kafka's default. A file that wants two in
+sync would otherwise be overruled from the first record on: one copy would be enough to acknowledge.
+
 Follows: Kafka's activation records, as real logs show them (begin, features, the config that
 eligible.leader.replicas.version asks for, end).
 Differs: the controller registers itself here instead of sending itself a request. It does so later, by itself
@@ -12,6 +16,7 @@ Differs: the controller registers itself here instead of sending itself a reques
 
 from collections.abc import Sequence
 
+from kraftd.controller.context import ControllerSettings
 from kraftd.controller.controller_registration import missing_registration
 from kraftd.metadata.config_schema import CLUSTER_DEFAULT, MIN_IN_SYNC_REPLICAS, ResourceType
 from kraftd.metadata.feature_levels import (
@@ -48,7 +53,10 @@ def registration_of(
 
 
 def activation_records(
-    image: MetadataImage, bootstrap: Sequence[AnyRecord], me: ControllerRegistration
+    image: MetadataImage,
+    bootstrap: Sequence[AnyRecord],
+    me: ControllerRegistration,
+    settings: ControllerSettings,
 ) -> list[AnyRecord]:
     """What the controller `me` must write first on this image; empty if nothing."""
     records: list[AnyRecord] = []
@@ -59,21 +67,23 @@ def activation_records(
         )
     if image.metadata_version == 0:
         image = apply_all(EMPTY, bootstrap, 0)
-        records += _bootstrap(image, bootstrap)
+        records += _bootstrap(image, bootstrap, settings.min_insync_replicas)
     return [*records, *missing_registration(image, me)]
 
 
-def _bootstrap(first: MetadataImage, bootstrap: Sequence[AnyRecord]) -> list[AnyRecord]:
+def _bootstrap(
+    first: MetadataImage, bootstrap: Sequence[AnyRecord], min_insync_replicas: int
+) -> list[AnyRecord]:
     records = list(bootstrap)
     needs_minimum = first[FEATURES].level(ELIGIBLE_LEADER_REPLICAS) > 0
-    minimum = first[CONFIGS].get(ResourceType.BROKER, CLUSTER_DEFAULT, MIN_IN_SYNC_REPLICAS)
-    if needs_minimum and minimum is None:
+    formatted_in = first[CONFIGS].get(ResourceType.BROKER, CLUSTER_DEFAULT, MIN_IN_SYNC_REPLICAS)
+    if needs_minimum and formatted_in is None:
         records.append(
             ConfigRecord(
                 resource_type=int(ResourceType.BROKER),
                 resource_name=CLUSTER_DEFAULT,
                 name=MIN_IN_SYNC_REPLICAS,
-                value="1",
+                value=str(min_insync_replicas),
             )
         )
     if first.metadata_version < TRANSACTIONS_SINCE:

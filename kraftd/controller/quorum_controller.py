@@ -406,7 +406,7 @@ class QuorumController:
         if self._activation_at_ms <= now.mono_ms:
             self._activation_at_ms = NEVER_MS
             self._restart_idle_timer(now)
-            records = activation_records(active.uncommitted.image, self._bootstrap, self._me)
+            records = activation_records(active.uncommitted.image, self._bootstrap, self._me, self._settings)
             write = active.append(ACTIVATE, records) if records else None
             active.begin(now)
             return write

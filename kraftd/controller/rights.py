@@ -35,6 +35,17 @@ _CONFIGURED: Final[Mapping[int, AclResource]] = {
 """By the type of a config's resource; all others are the cluster's."""
 
 
+_ON_THE_CLUSTER: Final = (
+    AclOperation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.CLUSTER_ACTION,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+    AclOperation.IDEMPOTENT_WRITE,
+)
+"""What can be done to the cluster."""
+
 FORGEABLE: Final = (
     "nobody is authenticated: who reaches the listener is User:ANONYMOUS, and a forged Envelope passes"
 )
@@ -71,6 +82,15 @@ class Rights(msgspec.Struct, frozen=True, gc=False):
         who = f"{self.principal.type}:{self.principal.name}"
         what = f"{resource_type.name.lower()} {quoted(name)}"
         return RefusedError(FAILURES[resource_type], f"{quoted(who)} may not {operation.name} {what}.")
+
+    def on_the_cluster(self) -> int:
+        """What the client may do to the cluster: the operation with number n is bit n, as Kafka tells it.
+
+        Who may not describe the cluster is told that it may do nothing.
+        """
+        if not self.has(AclOperation.DESCRIBE, AclResource.CLUSTER):
+            return 0
+        return sum(1 << one for one in _ON_THE_CLUSTER if self.has(one, AclResource.CLUSTER))
 
     def check_config(self, operation: AclOperation, resource_type: int, name: str) -> None:
         """Refuse configs of a resource that the client may not read, or change.

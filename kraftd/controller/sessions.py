@@ -37,7 +37,7 @@ class Session(msgspec.Struct):
     contact_ms: int
     """When its last heartbeat arrived; NO_CONTACT_MS before the first, and once the session is over."""
     metadata_offset: Offset = -1
-    """The newest offset that it said it has read; -1 before it said any."""
+    """The offset that it has read the log up to, as its newest heartbeat says; -1 before the first."""
     shutdown_offset: Offset = -1
     """The last record that its controlled shutdown entailed; -1 while that is not known."""
     failed_directories: frozenset[Uuid] = frozenset()
@@ -139,7 +139,7 @@ class BrokerSessions:
         if session is None:
             return
         session.contact_ms = now_ms
-        session.metadata_offset = max(session.metadata_offset, metadata_offset)
+        session.metadata_offset = metadata_offset
         if failed_directories:
             failed = frozenset(failed_directories[:_FAILED_MAX])
             known = session.failed_directories | failed

@@ -16,6 +16,7 @@ from functools import cache
 import msgspec
 
 from kraftd.metadata import config_table
+from kraftd.metadata.java_numbers import double_in, whole_number_in
 
 
 class ResourceType(IntEnum):
@@ -97,9 +98,8 @@ class ConfigKey(msgspec.Struct, frozen=True):
         if self.type in _INTEGER_BITS:
             return self._integer_complaint(value)
         if self.type is ConfigType.DOUBLE:
-            if not _DOUBLE.fullmatch(value):
-                return f"must be a number, not {value!r}"
-            return self._range_complaint(float(value))
+            number = double_in(value)
+            return f"must be a number, not {value!r}" if number is None else self._range_complaint(number)
         if self.type is ConfigType.BOOLEAN and value.lower() not in ("true", "false"):
             return f"must be true or false, not {value!r}"
         if self.allowed:
@@ -110,11 +110,11 @@ class ConfigKey(msgspec.Struct, frozen=True):
         return None
 
     def _integer_complaint(self, value: str) -> str | None:
-        if not _INTEGER.fullmatch(value):
+        number = whole_number_in(value)
+        if number is None:
             return f"must be a whole number, not {value!r}"
-        if self.allowed and value not in self.allowed:
+        if self.allowed and str(number) not in self.allowed:
             return f"must be {_one_of(self.allowed)}, not {value}"
-        number = int(value)
         bits = _INTEGER_BITS[self.type]
         if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
             return f"must fit {bits} bits, and {value} does not"
@@ -146,8 +146,6 @@ class Synonym(msgspec.Struct, frozen=True):
 
 
 _INTEGER_BITS = {ConfigType.INT: 32, ConfigType.SHORT: 16, ConfigType.LONG: 64}
-_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-_DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 
 
 def _one_of(words: frozenset[str]) -> str:
@@ -175,16 +173,28 @@ def whole_number(value: str) -> int:
     Raises:
         ValueError: It is none.
     """
-    number = trimmed(value)
-    if not _INTEGER.fullmatch(number):
+    number = whole_number_in(trimmed(value))
+    if number is None:
         raise ValueError(value)
-    return int(number)
+    return number
 
 
 def split_list(value: str) -> list[str]:
     """The items of a list value; an empty value has none."""
     items = trimmed(value)
     return [item.strip(_BESIDE_COMMAS) for item in items.split(",")] if items else []
+
+
+def split_at_commas(value: str) -> list[str]:
+    """The items of a list value with their blanks, which APPEND and SUBTRACT compare, as Java's `split` does.
+
+    `split_list` reads a value; here "compact, delete" holds " delete": a "delete" cannot be taken from it.
+    Empty items at the end are none; an empty value is one empty item.
+    """
+    if "," not in value:
+        return [value]
+    items = value.rstrip(",")
+    return items.split(",") if items else []
 
 
 def broker_key(name: str) -> ConfigKey | None:
@@ -232,6 +242,11 @@ def topic_names() -> Iterator[str]:
 def group_names() -> Iterator[str]:
     """Every name of a group's config, sorted."""
     return iter(sorted(_group_keys()))
+
+
+def client_metrics_names() -> Iterator[str]:
+    """Every name of a client metrics subscription's config, sorted."""
+    return iter(sorted(_client_metrics_keys()))
 
 
 def broker_names() -> Iterator[str]:

@@ -326,9 +326,7 @@ def _unknown_topics(topics: Sequence[m.DescribeQuorumRequestTopicData]) -> m.Des
         m.DescribeQuorumResponseTopicData(
             topic.topic_name,
             tuple(
-                m.DescribeQuorumResponsePartitionData(
-                    partition.partition_index, unknown, text, NO_NODE, -1, -1
-                )
+                m.DescribeQuorumResponsePartitionData(partition.partition_index, unknown, text)
                 for partition in topic.partitions
             ),
         )

@@ -15,7 +15,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from kraftd.controller.quorum_controller import QuorumController
+from kraftd.controller.rights import Rights
 from kraftd.errors import ErrorCode
 from kraftd.metadata.feature_levels import SUPPORTED
 from kraftd.metadata.parts.controllers import CONTROLLERS
@@ -109,6 +112,11 @@ class KafkaApis:
         refusal = _endpoint_refusal(request.message.endpoint_type)
         if refusal is None:
             response = self._describe_cluster()
+            if request.message.include_cluster_authorized_operations:
+                client, controller = connection.session, self._controller
+                authorizer = controller.settings.authorizer
+                rights = Rights(authorizer, controller.image, client.principal, client.host)
+                response = replace(response, cluster_authorized_operations=rights.on_the_cluster())
         else:
             # Version 0 knows of one type of endpoint only, and has no word for another.
             error = refusal[0] if request.api_version > 0 else ErrorCode.INVALID_REQUEST

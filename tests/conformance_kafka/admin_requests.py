@@ -20,11 +20,15 @@ TOPIC_CONFIGS = (
     ("retention.ms", "-2"),
     ("cleanup.policy", "compact"),
     ("cleanup.policy", "compact,delete"),
+    ("cleanup.policy", "compact, delete"),
+    ("cleanup.policy", "delete,"),
+    ("cleanup.policy", ""),
     ("cleanup.policy", "nonsense"),
     ("min.insync.replicas", "2"),
     ("min.insync.replicas", "0"),
     ("unclean.leader.election.enable", "true"),
     ("unclean.leader.election.enable", "false"),
+    ("unclean.leader.election.enable", "true "),
     ("unclean.leader.election.enable", "maybe"),
     ("compression.type", "gzip"),
     ("max.message.bytes", "1000000"),
@@ -32,6 +36,7 @@ TOPIC_CONFIGS = (
     ("segment.bytes", "1"),
     ("no.such.config", "1"),
     ("leader.replication.throttled.replicas", "0:1,1:2"),
+    ("leader.replication.throttled.replicas", "0:1, 1:2"),
     ("follower.replication.throttled.replicas", "*"),
 )
 BROKER_CONFIGS = (
@@ -117,7 +122,8 @@ def delete_topics(draw: Drawing) -> Body:
         name = draw.topic()
         topics.append({"topic_id": f"@topic:{name}"} if draw.chance(0.5) else {"name": name})
     if draw.odd(0.3):
-        topics.append(draw.rng.choice((*topics, {"name": None}, {"name": "t1", "topic_id": "@topic:t1"})))
+        more: tuple[Body, ...] = (*topics, {"name": None}, {"name": "t1", "topic_id": "@topic:t1"})
+        topics += [draw.rng.choice(more)] * draw.rng.choice((1, 1, 2))
     return {"topics": topics, "timeout_ms": draw.patience_ms(is_plain=len(topics) == 1)}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kraftd.errors import ErrorCode
+from kraftd.metadata.config_schema import ResourceType
 from tests.conformance_kafka.normal import Difference
 
 SCRIPTS = Path(__file__).parent / "intended"
@@ -187,6 +188,11 @@ INTENDED: tuple[Intended, ...] = (
         goes_on=True,
     ),
     Intended(
+        "config-of-a-broker-by-another-name",
+        "A broker has one name: of 01 or +1 nobody would read what is set.",
+        _codes(ErrorCode.NONE, ErrorCode.INVALID_REQUEST),
+    ),
+    Intended(
         "lists-of-client-metrics",
         "Kafka does not know which configs of client metrics are lists, and appends to none.",
         _codes(ErrorCode.INVALID_CONFIG, ErrorCode.NONE),
@@ -257,6 +263,43 @@ INTENDED: tuple[Intended, ...] = (
         "DeleteTopics of more names than one answer has room for is refused, as the answer says of as many "
         "as it can; Kafka's answers have no bound.",
         _more_than_an_answer_tells_of,
+    ),
+    Intended(
+        "default-of-a-config-that-is-not-set",
+        "Of the cluster default a config that nobody set is told with its default, if it is asked for by "
+        "name, as `kraftctl configs get` shows it; Kafka tells nothing of it.",
+        lambda found: (
+            found.operation.api == "DescribeConfigs"
+            and found.part == "answer at results.0.configs"
+            and found.kafka == []
+        ),
+        goes_on=True,
+    ),
+    Intended(
+        "loggers-of-a-controller",
+        "kraftd has no loggers of Java's whose levels could be told.",
+        lambda found: (
+            found.operation.api == "DescribeConfigs"
+            and found.part.startswith("answer")
+            and found.operation.body["resources"][0]["resource_type"] == ResourceType.BROKER_LOGGER
+        ),
+        goes_on=True,
+    ),
+    Intended(
+        "levels-of-loggers",
+        "Nor can they be changed.",
+        lambda found: (
+            found.operation.api == "IncrementalAlterConfigs"
+            and found.operation.body["resources"][0]["resource_type"] == ResourceType.BROKER_LOGGER
+            and _codes(ErrorCode.NONE, ErrorCode.INVALID_REQUEST)(found)
+        ),
+        goes_on=True,
+    ),
+    Intended(
+        "reassignment-named-twice",
+        "Of a partition that one AlterPartitionReassignments names twice nothing is changed, since it says "
+        "two things; Kafka moves it twice, to the last.",
+        _codes(ErrorCode.NONE, ErrorCode.INVALID_REQUEST),
     ),
     Intended(
         "a-move-that-is-changed",

@@ -15,6 +15,7 @@ What is compared as a set, since Kafka's own order is that of a hash map or a sh
 - within a record: features, listeners, eligible leader replicas;
 - the configs of one resource that follow each other, and the resources of a request for configs;
 - the levels that UpdateFeatures writes;
+- the configs that DescribeConfigs tells of a resource;
 - the outcomes of topics in CreateTopics and CreatePartitions, and the new partitions of the latter;
 - what a broker's event does to partitions, whose order depends on topic ids;
 - what DeleteTopics and DeleteAcls remove and answer, the ACLs that DescribeAcls finds and the reassignments
@@ -50,6 +51,7 @@ SETS_IN_ANSWERS = {
     "CreatePartitions": ("results",),
     "DeleteTopics": ("responses",),
     "DeleteAcls": ("matching_acls",),
+    "DescribeConfigs": ("configs",),
     "DescribeAcls": ("resources", "acls"),
     "ListPartitionReassignments": ("topics", "partitions"),
 }

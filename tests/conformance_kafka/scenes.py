@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from kraftd.metadata.feature_levels import (
     ELIGIBLE_LEADER_REPLICAS,
     METADATA_VERSION,
@@ -16,7 +18,7 @@ from kraftd.metadata.feature_levels import (
 )
 from tests.conformance_kafka.account import Account
 from tests.conformance_kafka.acl_requests import ANY_TOPIC
-from tests.conformance_kafka.admin_requests import BROKER, short_names
+from tests.conformance_kafka.admin_requests import BROKER, GROUP, METRICS, TOPIC, short_names
 from tests.conformance_kafka.broker_requests import registration
 from tests.conformance_kafka.drawing import TOO_MANY, Body, Drawing
 from tests.conformance_kafka.operations import BY_NAME, HERE, Operation
@@ -82,6 +84,41 @@ def of_what_the_cluster_is(_account: Account) -> Iterator[Operation]:
     for version in (1, 2):
         for endpoint_type in (1, 3, -1):
             yield _ask("DescribeCluster", version, endpoint_type=endpoint_type)
+
+
+def what_is_configured(account: Account) -> Iterator[Operation]:
+    """DescribeConfigs: what is told of each type of resource, and the errors of what is not there."""
+    yield _registered(account, 2)
+    yield _beat(2)
+    yield _created("t0", (2,), configs=[{"name": "retention.ms", "value": "7"}])
+    for kind, name, config, value in (
+        (BROKER, "", "log.retention.ms", "9"),
+        (GROUP, "g1", "consumer.session.timeout.ms", "50000"),
+        (METRICS, "m1", "interval.ms", "1000"),
+    ):
+        configs = [{"name": config, "config_operation": 0, "value": value}]
+        resource = {"resource_type": kind, "resource_name": name, "configs": configs}
+        yield _ask("IncrementalAlterConfigs", resources=[resource])
+    named = ["retention.ms", "segment.ms", "interval.ms", "no.such.config"]
+    after_s = PUBLISHED_S
+    for keys in (None, [], named):
+        for kind, name in (
+            (TOPIC, "t0"),
+            (TOPIC, "t1"),
+            (TOPIC, "a/b"),
+            (BROKER, ""),
+            (BROKER, "two"),
+            (GROUP, "g1"),
+            (METRICS, "m1"),
+            (METRICS, "m2"),
+            (METRICS, ""),
+            (0, "x"),
+            (99, "x"),
+        ):
+            asked = [{"resource_type": kind, "resource_name": name, "configuration_keys": keys}]
+            told = _ask("DescribeConfigs", resources=asked, include_synonyms=keys != named)
+            yield msgspec.structs.replace(told, after_s=after_s)
+            after_s = 0.0
 
 
 def more_acls_than_go_at_once(_account: Account) -> Iterator[Operation]:
@@ -282,6 +319,7 @@ USUAL = World(
     "usual",
     (
         of_what_the_cluster_is,
+        what_is_configured,
         a_quota_that_is_used_up,
         more_acls_than_go_at_once,
         more_unknown_topics_than_go_at_once,
@@ -300,6 +338,7 @@ WORLDS: tuple[World, ...] = (
             "super.users": None,
             "delegation.token.secret.key": None,
             "delete.topic.enable": "false",
+            "min.insync.replicas": "2",
         },
     ),
     World(

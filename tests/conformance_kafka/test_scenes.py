@@ -16,6 +16,7 @@ from tests.interop.peer import RELEASE, kafka_of
 
 QUICK = (
     scenes.of_what_the_cluster_is,
+    scenes.what_is_configured,
     scenes.a_quota_that_is_used_up,
     scenes.what_is_too_new,
     scenes.what_is_off,

@@ -14,9 +14,8 @@ cannot be set dynamically, or not for all brokers at once. As in Kafka, setting 
 it has writes a record again, a topic's does not.
 Differs: a value or name that cannot be set is INVALID_CONFIG, where Kafka's broker says INVALID_REQUEST
 (KAFKA-13609); a name with a line break or another control character is refused, and can be deleted where it
-is set. The items of a list are appended and subtracted without the blanks around them, and of any list: Kafka
-does not know those of client metrics. Of these one request sets so many characters and no more,
-since their patterns are read.
+is set. Items are appended to and subtracted from any list: Kafka does not know those of client metrics. Of
+these one request sets so many characters and no more, since their patterns are read.
 """
 
 from collections import Counter
@@ -41,7 +40,7 @@ from kraftd.metadata.config_schema import (
     MIN_IN_SYNC_REPLICAS,
     ConfigOperation,
     ResourceType,
-    split_list,
+    split_at_commas,
 )
 from kraftd.metadata.parts.configs import CONFIGS
 from kraftd.protocol.limits import OPERATION_RECORDS_MAX, SUBSCRIPTIONS_LENGTH_MAX
@@ -361,9 +360,9 @@ def _new_value(
         text = f"Cannot {verb} config {quoted(change.name)}: it is not a list."
         raise RefusedError(ErrorCode.INVALID_CONFIG, text)
     current = context.image[CONFIGS].get(kind, resource_name, change.name)
-    items = split_list(current if current is not None else key.default or "")
+    items = [item for item in split_at_commas(current if current is not None else key.default or "") if item]
     change_items = _appended if operation == ConfigOperation.APPEND else _subtracted
-    return ",".join(change_items(items, split_list(value)))
+    return ",".join(change_items(items, split_at_commas(value)))
 
 
 def _appended(items: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -1,16 +1,17 @@
 """DescribeConfigs: the configs of the resources that a request names, from a committed image.
 
-A describe without names tells all configs of a topic or group, and what is set of a broker or a subscription
-of client metrics; one with names also tells the default of a name that is not set. Each config comes with the
-value in force and, if asked for, with every place that sets it, the one in force first. A broker's value is
-its own, else that of the cluster default, else Kafka's default; of this controller itself, what its file sets
-is told, too. What is in other nodes' files is not known here. Values of passwords are never told, nor those
-of names that Kafka does not define: they may hold anything.
+A describe without names tells all configs of a topic, group or subscription of client metrics, and what is
+set of a broker; one with names also tells the default of a name that is not set. Each config comes with the
+value in force and, if asked for, with every place that sets it, under the name by which it is set there, the
+one in force first. A broker's value is its own, else that of the cluster default, else Kafka's default; of
+this controller itself, what its file sets is told, too. What is in other nodes' files is not known here.
+Values of passwords are never told, nor those of names that Kafka does not define: they may hold anything.
 
 No response grows with the image: a describe of more than one response holds is refused.
 
 Follows: Kafka's ConfigHelper.
-Differs: Kafka's controller describes no broker but itself.
+Differs: Kafka's controller describes no broker but itself, and of that all configs, loggers too; of the
+cluster default it tells no config by name that is not set.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,6 +36,7 @@ from kraftd.metadata.config_schema import (
     Update,
     broker_key,
     client_metrics_key,
+    client_metrics_names,
     group_key,
     group_names,
     topic_key,
@@ -72,6 +74,8 @@ class _Place(NamedTuple):
     name: str
     value: str | None
     source: Source
+    in_force: str | None
+    """What that means for the config itself, whose unit may be another one."""
 
 
 class _View(NamedTuple):
@@ -87,13 +91,19 @@ class _View(NamedTuple):
         return self.image[CONFIGS].get(self.kind, self.resource, name)
 
     def by_brokers(self, synonyms: Iterable[Synonym]) -> Iterator[_Place]:
-        """Where brokers set a config of a topic or group, the place in force first."""
+        """Where brokers set a config of a topic or group, the place in force first; at last, their defaults.
+
+        As in Kafka, a default of another unit is told only beside a place of the usual one: `retention.ms`
+        has none of its own, and 168 of `log.retention.hours` if brokers set `log.retention.ms`.
+        """
         names = tuple(synonyms)
-        for source, value_of in broker_places(self.image, self.settings):
+        is_usual = False
+        for source, value_of in (*broker_places(self.image, self.settings), _DEFAULTS):
             for synonym in names:
                 value = value_of(synonym.name)
-                if value is not None:
-                    yield _Place(synonym.name, synonym.convert(value), source)
+                is_usual = is_usual or (value is not None and synonym is names[0])
+                if value is not None and (is_usual or source is not Source.DEFAULT):
+                    yield _Place(synonym.name, value, source, synonym.convert(value))
 
 
 def describe_configs(
@@ -106,7 +116,13 @@ def describe_configs(
 
     Where they are more than one response holds, the resource at which that shows and those after it are
     refused: Kafka's schema has no cursor, and no client of Kafka would see that something is missing.
+
+    A type of resource that nobody knows makes the whole request one that cannot be read, as in Kafka.
     """
+    for resource in request.resources:
+        if resource.resource_type not in _KNOWN_TYPES:
+            text = f"There is no resource type {resource.resource_type}."
+            return refuse(request, ErrorCode.INVALID_REQUEST, text)
     outcomes = OutcomeRoom([resource.resource_name for resource in request.resources])
     room = PageRoom(is_full=not outcomes.holds_all)
     return DescribeConfigsResponse(
@@ -145,10 +161,10 @@ def _describe(
             rights.check_config(AclOperation.DESCRIBE_CONFIGS, kind, name)
         check_resource(image, kind, name)
         asked = resource.configuration_keys
-        if asked is not None and not room.count_names(len(asked)):
+        if asked and not room.count_names(len(asked)):
             raise RefusedError(ErrorCode.POLICY_VIOLATION, _TOO_MUCH)
         view, names, places, key_of = _View(image, settings, kind, name), *_TYPES[kind]
-        for config in dict.fromkeys(asked) if asked is not None else names(view):
+        for config in dict.fromkeys(asked) if asked else names(view):
             found = _describe_one(
                 config,
                 key_of(config),
@@ -191,11 +207,13 @@ def _names_of_broker(view: _View) -> Iterator[str]:
 
 def _places_of_broker(view: _View, name: str) -> Iterator[_Place]:
     if view.resource != CLUSTER_DEFAULT and (own := view.own(name)) is not None:
-        yield _Place(name, own, Source.BROKER)
+        yield _at(name, own, Source.BROKER)
     if (of_all := view.image[CONFIGS].get(_BROKER, CLUSTER_DEFAULT, name)) is not None:
-        yield _Place(name, of_all, Source.CLUSTER)
+        yield _at(name, of_all, Source.CLUSTER)
     if _is_self(view) and (of_file := view.settings.static_configs.get(name)) is not None:
-        yield _Place(name, of_file, Source.FILE)
+        yield _at(name, of_file, Source.FILE)
+    if view.resource != CLUSTER_DEFAULT:
+        yield from _own_default(name, broker_key(name))
 
 
 def _is_self(view: _View) -> bool:
@@ -208,23 +226,40 @@ def _names_of_topic(view: _View) -> Iterator[str]:
 
 def _places_of_topic(view: _View, name: str) -> Iterator[_Place]:
     if (own := view.own(name)) is not None:
-        yield _Place(name, own, Source.TOPIC)
+        yield _at(name, own, Source.TOPIC)
     yield from view.by_brokers(topic_synonyms(name))
 
 
 def _places_of_group(view: _View, name: str) -> Iterator[_Place]:
     if (own := view.own(name)) is not None:
-        yield _Place(name, own, Source.GROUP)
-    yield from view.by_brokers((Synonym(f"group.{name}"),))
-
-
-def _names_set(view: _View) -> Iterator[str]:
-    return (name for name, _ in view.image[CONFIGS].of(view.kind, view.resource))
+        yield _at(name, own, Source.GROUP)
+    synonym = f"group.{name}"
+    yield from view.by_brokers((Synonym(synonym),))
+    if broker_key(synonym) is None:
+        yield from _own_default(name, group_key(name))
 
 
 def _places_of_subscription(view: _View, name: str) -> Iterator[_Place]:
     if (own := view.own(name)) is not None:
-        yield _Place(name, own, Source.CLIENT_METRICS)
+        yield _at(name, own, Source.CLIENT_METRICS)
+
+
+def _at(name: str, value: str | None, source: Source) -> _Place:
+    return _Place(name, value, source, value)
+
+
+def _own_default(name: str, key: ConfigKey | None) -> Iterator[_Place]:
+    if key is not None and key.default is not None:
+        yield _at(name, key.default, Source.DEFAULT)
+
+
+def _default_of_broker(name: str) -> str | None:
+    key = broker_key(name)
+    return None if key is None else key.default
+
+
+_DEFAULTS: Final = Source.DEFAULT, _default_of_broker
+_KNOWN_TYPES: Final = frozenset(ResourceType)
 
 
 _Type: TypeAlias = tuple[
@@ -237,7 +272,7 @@ _Type: TypeAlias = tuple[
 _TYPES: Final[Mapping[int, _Type]] = {
     _TOPIC: (_names_of_topic, _places_of_topic, topic_key),
     _BROKER: (_names_of_broker, _places_of_broker, broker_key),
-    _CLIENT_METRICS: (_names_set, _places_of_subscription, client_metrics_key),
+    _CLIENT_METRICS: (lambda _: client_metrics_names(), _places_of_subscription, client_metrics_key),
     _GROUP: (lambda _: group_names(), _places_of_group, group_key),
 }
 
@@ -249,16 +284,17 @@ def _describe_one(
     name: str, key: ConfigKey | None, places: list[_Place], *, is_secret: bool, with_synonyms: bool
 ) -> DescribeConfigsResponseDescribeConfigsResourceResult | None:
     """A config with the value in force, None if there is none of that name."""
-    if key is not None and (key.default is not None or not places):
-        places.append(_Place(name, key.default, Source.DEFAULT))
-    if not places:
+    if key is None and not places:
         return None
+    is_default = not places or places[0].source is Source.DEFAULT
+    default = None if key is None else key.default
+    value = default if is_default else places[0].in_force
     visible = [place._replace(value=None) for place in places] if is_secret else places
     return DescribeConfigsResponseDescribeConfigsResourceResult(
         name=name,
-        value=visible[0].value,
+        value=None if is_secret else value,
         read_only=key is not None and key.update is Update.FIXED,
-        config_source=visible[0].source,
+        config_source=Source.DEFAULT if is_default else places[0].source,
         is_sensitive=is_secret,
         synonyms=_synonyms(visible) if with_synonyms else (),
         config_type=ConfigType.UNKNOWN if key is None else key.type,
@@ -267,7 +303,10 @@ def _describe_one(
 
 
 def _synonyms(places: list[_Place]) -> tuple[DescribeConfigsResponseDescribeConfigsSynonym, ...]:
-    return tuple(DescribeConfigsResponseDescribeConfigsSynonym(*place) for place in places)
+    return tuple(
+        DescribeConfigsResponseDescribeConfigsSynonym(place.name, place.value, place.source)
+        for place in places
+    )
 
 
 def refuse(request: DescribeConfigsRequest, error: ErrorCode, text: str) -> DescribeConfigsResponse:

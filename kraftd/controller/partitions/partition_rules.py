@@ -30,7 +30,6 @@ from kraftd.metadata.config_schema import (
     MIN_IN_SYNC_REPLICAS,
     UNCLEAN_LEADER_ELECTION,
     ResourceType,
-    trimmed,
 )
 from kraftd.metadata.election_reasons import Fate, LeaderFate, Leadership, Rule, as_told, reason_of
 from kraftd.metadata.feature_levels import ELIGIBLE_LEADER_REPLICAS
@@ -158,7 +157,8 @@ class PartitionRules:
         min_isr = number(MIN_IN_SYNC_REPLICAS, value_of(MIN_IN_SYNC_REPLICAS))
         unclean = value_of(UNCLEAN_LEADER_ELECTION) or ""
         replicas = min_isr if first is None else len(first.replicas)
-        return TopicRules(min(min_isr, replicas), trimmed(unclean).lower() == "true")
+        # With blanks around it, true can be set and is no permission: Kafka's controller reads false there.
+        return TopicRules(min(min_isr, replicas), unclean.lower() == "true")
 
     def _topic_config(self, topic: str, name: str) -> str | None:
         """The value in force of a topic's config."""

@@ -67,7 +67,7 @@ def delete_topics(
     may_delete_all = rights.has(AclOperation.DELETE, AclResource.CLUSTER)
     records: list[RemoveTopicRecord] = []
     results = []
-    for each in named:
+    for each in _told_of(named):
         denied = None if may_delete_all or named[each] > 1 else _denied(rights, topics, each)
         if denied is not None:
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -99,9 +99,8 @@ def refuse(request: DeleteTopicsRequest, error: ErrorCode, text: str) -> DeleteT
     """The response to topics that were not removed, or may not have been, with the error for each."""
     named = Counter(_named(request))
     outcomes = _outcomes(named)
-    return DeleteTopicsResponse(
-        responses=tuple(_result(each, error, outcomes.text(text)) for each in list(named)[: outcomes.count])
-    )
+    told = _told_of(named)[: outcomes.count]
+    return DeleteTopicsResponse(responses=tuple(_result(each, error, outcomes.text(text)) for each in told))
 
 
 def _disabled(version: int) -> ErrorCode:
@@ -113,14 +112,25 @@ def _named(request: DeleteTopicsRequest) -> list[_Named]:
     return by_name + [(topic.name, topic.topic_id) for topic in request.topics]
 
 
+def _told_of(named: Counter[_Named]) -> list[_Named]:
+    """What has outcomes: each topic one, and as in Kafka what names none, or one in both ways, each time."""
+    return [each for each, count in named.items() for _ in range(1 if _is_one_way(each) else count)]
+
+
+def _is_one_way(each: _Named) -> bool:
+    """Whether a topic is named either by its name or by its id."""
+    name, topic_id = each
+    return (name is None) != (topic_id == ZERO_UUID)
+
+
 def _outcomes(named: Counter[_Named]) -> OutcomeRoom:
-    return OutcomeRoom([name or "" for name, _ in named])
+    return OutcomeRoom([name or "" for name, _ in _told_of(named)])
 
 
 def _denied(rights: Rights, topics: TopicsImage, each: _Named) -> _Named | None:
     """How a topic is named to a client that may not delete it; None if it may, or if there is none."""
     name, topic_id = each
-    if (name is None) == (topic_id == ZERO_UUID):
+    if not _is_one_way(each):
         return None
     if name is not None:
         if not rights.has(AclOperation.DESCRIBE, AclResource.TOPIC, name):
@@ -138,7 +148,7 @@ def _denied(rights: Rights, topics: TopicsImage, each: _Named) -> _Named | None:
 def _find(topics: TopicsImage, each: _Named, named: Counter[_Named]) -> TopicRecord:
     """The topic to remove."""
     name, topic_id = each
-    if (name is None) == (topic_id == ZERO_UUID):
+    if not _is_one_way(each):
         text = "A topic is named either by its name or by its id."
         raise RefusedError(ErrorCode.INVALID_REQUEST, text)
     if named[each] > 1:

@@ -1003,4 +1003,52 @@ BROKERS = (
         ),
         where=_QUEUE,
     ),
+    mutant(
+        "waits-for-who-stops",
+        "KAFKA-14292",
+        "A broker that stops waits until others that stop have read the log as well.",
+        "tests",
+        (
+            "kraftd.controller.brokers.heartbeats:lowest_active_offset",
+            "state_of(broker) is BrokerState.UNFENCED",
+            "not broker.fenced",
+        ),
+        where=_HEARTBEATS,
+    ),
+    mutant(
+        "registered-again-and-up-again",
+        "registered-while-it-stops",
+        "A broker that registers again while it is shutting down is taken for one that is not.",
+        "tests",
+        (
+            "kraftd.controller.brokers.registration:_amendment",
+            "in_controlled_shutdown=known.in_controlled_shutdown,",
+            "",
+        ),
+        where=_REGISTRATION,
+    ),
+    mutant(
+        "waits-for-a-refused-record",
+        "D-14",
+        "A broker that stops waits for a record that the log refused, if that was the only one of its write.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.withdrawn",
+            "session.shutdown_offset >= log_end",
+            "session.shutdown_offset > log_end",
+        ),
+        where=_REFUSED_STOPS,
+    ),
+    mutant(
+        "the-highest-offset-ever-told",
+        "Kafka 4.3.1",
+        "A heartbeat that says that its sender has read less than it said before is not heeded.",
+        "tests",
+        (
+            "kraftd.controller.sessions:BrokerSessions.heard",
+            "session.metadata_offset = metadata_offset",
+            "session.metadata_offset = max(session.metadata_offset, metadata_offset)",
+        ),
+        where=_HEARTBEATS,
+    ),
 )

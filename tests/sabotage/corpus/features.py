@@ -127,4 +127,15 @@ FEATURE_LEVELS = (
         "test_the_active_controller_registers_as_soon_as_the_level_has_registrations",
         ("kraftd.controller.timers:Timers.due", "self._register = False", "pass"),
     ),
+    mutant(
+        "minimum-of-no-file",
+        "Kafka 4.3.1",
+        "A new cluster with eligible leader replicas has min.insync.replicas=1, whatever the file says.",
+        "tests",
+        ("kraftd.controller.activation:_bootstrap", "value=str(min_insync_replicas),", 'value="1",'),
+        where=(
+            "tests/unit/controller/test_controller.py"
+            "::test_a_new_cluster_has_the_minimum_in_sync_of_the_file",
+        ),
+    ),
 )

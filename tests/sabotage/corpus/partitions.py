@@ -278,4 +278,52 @@ PARTITIONS = (
         ),
         where=(_LISTS,),
     ),
+    mutant(
+        "recovery-told-again",
+        "Kafka 4.3.1",
+        "An unclean election of a partition that recovers already writes that once more.",
+        "tests",
+        (
+            f"{_PARTITIONS}.partition_change_builder:_leadership",
+            "if partition.leader_recovery_state != RECOVERING:",
+            "if True:",
+        ),
+        where=(_BUILDER,),
+    ),
+    mutant(
+        "a-lost-directory-is-an-unclean-stop",
+        "Kafka 4.3.1",
+        "Who says that a replica is in a directory which is not online is not eligible any more.",
+        "tests",
+        (
+            f"{_PARTITIONS}.directory_assignment:AssignReplicasToDirsPlan.decision",
+            "Target(isr=without_broker(partition.isr, me))",
+            "Target(isr=without_broker(partition.isr, me), unclean=(me,))",
+        ),
+        where=("tests/unit/controller/test_directory_assignment.py",),
+    ),
+    mutant(
+        "another-order-of-refusals",
+        "Kafka 4.3.1",
+        "Who does not lead, and is behind, is told to ask again with a newer partition epoch.",
+        "tests",
+        (
+            f"{_PARTITIONS}.in_sync:_Decision.of",
+            "for is_wrong, error in CHECKS:",
+            "for is_wrong, error in (*CHECKS[:3], CHECKS[4], CHECKS[3], *CHECKS[5:]):",
+        ),
+        where=(_ISRS,),
+    ),
+    mutant(
+        "blanks-permit-unclean-elections",
+        "Kafka 4.3.1",
+        "A topic with unclean.leader.election.enable = ' true' has records thrown away; Kafka's waits.",
+        "tests",
+        (
+            f"{_PARTITIONS}.partition_rules:PartitionRules._topic_rules",
+            "unclean.lower()",
+            "unclean.strip().lower()",
+        ),
+        where=(_EVENTS,),
+    ),
 )

@@ -180,6 +180,16 @@ def test_what_is_not_named_once_and_in_one_way_stays(named, outcomes):
     assert delete(*named) == ([], outcomes)
 
 
+@pytest.mark.parametrize("named", [(None, ZERO_UUID), ("a", A)])
+def test_what_names_no_topic_or_one_in_both_ways_is_told_as_often_as_it_comes(named):
+    named_as = DeleteTopicsRequestDeleteTopicState(*named)
+    request = DeleteTopicsRequest(topics=(named_as, named_as))
+    records, response = delete_topics(context_of(IMAGE), request)
+    assert records == []
+    told = [(each.name, each.topic_id, each.error_code) for each in response.responses]
+    assert told == [(*named, ErrorCode.INVALID_REQUEST)] * 2
+
+
 def test_a_name_that_comes_twice_is_looked_up_for_nobody():
     """And so the id beside it is named once: as in Kafka, that topic goes."""
     records, outcomes = delete((None, A), ("a", ZERO_UUID), ("a", ZERO_UUID))

@@ -3,6 +3,7 @@
 import pytest
 
 from kraftd.controller.activation import activation_records, registration_of
+from kraftd.controller.context import ControllerSettings
 from kraftd.metadata.image import EMPTY
 from kraftd.records.batch import scan
 from kraftd.records.frame import decode_record, encode_record
@@ -26,5 +27,5 @@ def test_a_new_cluster_begins_with_the_very_bytes_of_kafka(cluster):
     ]
     first = data_batches(node / "__cluster_metadata-0" / f"{0:020}.log")[0]
     me = registration_of(1, bytes(16), [Endpoint("h", 1)])
-    *ours, _registration = (encode_record(record) for record in activation_records(EMPTY, bootstrap, me))
+    *ours, _registration = map(encode_record, activation_records(EMPTY, bootstrap, me, ControllerSettings()))
     assert ours == first.values()

@@ -89,6 +89,20 @@ def test_an_unclean_election_only_where_it_is_allowed():
     assert (lossy.leader, lossy.isr, lossy.leader_recovery_state) == (2, (2,), 1)
 
 
+@pytest.mark.parametrize(
+    ("value", "leader"),
+    [("true", 2), ("TRUE", 2), (" true", -1), ("true ", -1), ("\ttrue", -1), ("yes", -1), ("", -1)],
+)
+@pytest.mark.parametrize("topic", ["a", None])
+def test_an_unclean_election_is_allowed_by_the_bare_word_only(value, leader, topic):
+    """Kafka's controller reads the value as it stands, and so with blanks around it as false."""
+    cluster = Cluster()
+    id_of_topic = cluster.topic("a", led((1, 2), isr=(1,)))
+    cluster.apply(config(UNCLEAN, value, topic))
+    fence(cluster, 1)
+    assert cluster.partition(id_of_topic).leader == leader
+
+
 def test_before_3_6_the_leaders_epoch_rises_with_every_shrink():
     older, newer = Cluster(level=11), Cluster(level=12)
     for cluster in (older, newer):

@@ -73,15 +73,24 @@ def test_a_value_that_is_already_there_is_written_again():
     [
         (APPEND, "b", "a", "a,b"),
         (APPEND, "a", "a", "a"),
-        (APPEND, "b, c", "a", "a,b,c"),
+        (APPEND, "b, c", "a", "a,b, c"),
+        (APPEND, "b", "a, b", "a, b,b"),
+        (APPEND, "b,", "a,,", "a,b"),
+        (APPEND, ",", "a", "a"),
+        (APPEND, "", "a", "a,"),
+        (APPEND, "", ",", ""),
         (APPEND, "a", "", "a"),
         (APPEND, "a", None, "org.apache.kafka.common.metrics.JmxReporter,a"),
         (SUBTRACT, "a", "a,b", "b"),
         (SUBTRACT, "x", "a,b", "a,b"),
-        (SUBTRACT, "a,b", "a, b", ""),
+        (SUBTRACT, "a,b", "a, b", " b"),
+        (SUBTRACT, "a", "a, b", " b"),
+        (SUBTRACT, "b", "a, b", "a, b"),
+        (SUBTRACT, " b,", "a, b", "a"),
+        (SUBTRACT, "", "a,,b", "a,b"),
     ],
 )
-def test_lists_grow_and_shrink(operation, value, there, then):
+def test_lists_grow_and_shrink_by_items_with_their_blanks(operation, value, there, then):
     image = holding(metric_reporters=there) if there is not None else EMPTY
     assert outcome(change("metric.reporters", value, operation), image=image) == {"metric.reporters": then}
 
@@ -100,6 +109,7 @@ def test_a_list_that_is_not_set_grows_from_its_default():
         ([change("num.io.threads", "1", APPEND)], ErrorCode.INVALID_CONFIG),
         ([change("unknown.name", "1", SUBTRACT)], ErrorCode.INVALID_CONFIG),
         ([change("log.cleanup.policy", "shred", APPEND)], ErrorCode.INVALID_CONFIG),
+        ([change("log.cleanup.policy", "", APPEND)], ErrorCode.INVALID_CONFIG),
         ([change("node.id", "1")], ErrorCode.INVALID_CONFIG),
         ([change("sasl.jaas.config", "x")], ErrorCode.INVALID_CONFIG),
         ([change("k", "v" * 32768)], ErrorCode.INVALID_CONFIG),

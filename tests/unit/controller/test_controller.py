@@ -4,6 +4,7 @@ import pytest
 
 from kraftd.controller.activation import registration_of
 from kraftd.controller.committed_records import UnknownRecordError
+from kraftd.controller.context import ControllerSettings
 from kraftd.controller.decisions import AfterWrite, ImmediateResponse, NeedsRead, Write
 from kraftd.controller.quorum_controller import (
     ACTIVATE,
@@ -66,11 +67,12 @@ INTERVAL_MS = 500
 class World:
     """One controller, the log before it, and a clock."""
 
-    def __init__(self, node_id=1, log=(), bootstrap=None, interval_ms=INTERVAL_MS):
+    def __init__(self, node_id=1, log=(), bootstrap=None, interval_ms=INTERVAL_MS, **settings):
         self.controller = QuorumController(
             me=registration_of(node_id, bytes([node_id]) * 16, [Endpoint("host", 9093)]),
             bootstrap=bootstrap_records() if bootstrap is None else bootstrap,
             max_idle_interval_ms=interval_ms,
+            settings=ControllerSettings(**settings),
         )
         self.now_ms = 1000
         self.epoch = 1
@@ -166,9 +168,16 @@ def test_bootstrap_below_the_first_level_with_transactions_has_none():
     assert decoded(write) == [FeatureLevelRecord(name="metadata.version", feature_level=12)]
 
 
+def test_a_new_cluster_has_the_minimum_in_sync_of_the_file():
+    """Kafka's default, which one copy fulfils, would overrule a file that wants two, unseen."""
+    world = World(min_insync_replicas=2)
+    world.activate()
+    assert world.controller.image[CONFIGS].get(4, "", "min.insync.replicas") == "2"
+
+
 def test_bootstrap_keeps_configs_that_the_operator_formatted_in():
     mine = ConfigRecord(4, "", "min.insync.replicas", "2")
-    world = World(bootstrap=[*bootstrap_records(), mine])
+    world = World(bootstrap=[*bootstrap_records(), mine], min_insync_replicas=3)
     world.activate()
     assert world.records().count(mine) == 1
     assert world.controller.image[CONFIGS].get(4, "", "min.insync.replicas") == "2"

@@ -14,7 +14,12 @@ from kraftd.protocol.messages import (
     AssignReplicasToDirsRequestTopicData,
     AssignReplicasToDirsResponse,
 )
-from kraftd.records.messages import PartitionChangeRecord, RegisterBrokerRecord
+from kraftd.records.messages import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+)
 from kraftd.types import uuid_text
 from tests.unit.controller.cluster import Cluster, decided, directory, epoch_of, led
 
@@ -104,6 +109,17 @@ def test_a_replica_in_a_directory_that_is_not_online_leaves_the_isr(cluster, whe
         PartitionChangeRecord(0, topic, isr=(2, 3), leader=2),
     ]
     assert outcomes(response) == [(where, topic, 0, 0)]
+
+
+def test_it_may_be_eligible_still(cluster):
+    """As in Kafka: that its directory is gone keeps it from being elected, not from being remembered."""
+    cluster.apply(
+        FeatureLevelRecord("eligible.leader.replicas.version", 1),
+        ConfigRecord(4, "", "min.insync.replicas", "2"),
+    )
+    topic = cluster.topic("a", led((1, 2), isr=(1, 2)))
+    records, _ = ask(cluster, request((GONE, (topic, 0))))
+    assert records[1] == PartitionChangeRecord(0, topic, isr=(2,), leader=2, eligible_leader_replicas=(1,))
 
 
 @pytest.mark.parametrize("named", [(ELSEWHERE,), (ELSEWHERE, HERE), (HERE, GONE, ELSEWHERE)])

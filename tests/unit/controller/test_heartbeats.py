@@ -124,6 +124,28 @@ def test_a_broker_that_leads_something_may_stop_once_all_others_have_read_that_o
     assert {"controlled_shutdown_begun", "controlled_shutdown_done"} <= set(world.events())
 
 
+def test_a_broker_that_stops_waits_for_no_other_that_stops(world):
+    world.up(5, 6, 7)
+    world.topic(1, (5, 6, 7), (6, 7))
+    old = world.controller.applied_offset - 1
+    assert not world.beat(6, offset=old, stop=True).should_shut_down
+    assert not world.beat(5, offset=old, stop=True).should_shut_down
+    world.beat(7)
+    assert world.beat(5, offset=old, stop=True).should_shut_down
+
+
+def test_how_far_a_broker_has_read_is_what_its_newest_heartbeat_says(world):
+    world.up(5, 6)
+    world.topic(1, (5, 6))
+    world.beat(5, stop=True)
+    moved = world.controller.applied_offset - 1
+    world.beat(6, offset=moved)
+    world.beat(6, offset=moved - 1)
+    assert not world.beat(5, stop=True).should_shut_down
+    world.beat(6, offset=moved)
+    assert world.beat(5, stop=True).should_shut_down
+
+
 def test_writes_after_a_stop_began_do_not_delay_it(world):
     """KAFKA-14292: the offset is noted once, when it begins, not raised by every heartbeat."""
     world.up(5, 6)

@@ -127,8 +127,11 @@ def test_a_proposal_that_cannot_be_is_told_why(cluster, topic, partition, error)
     assert refused(cluster, topic, partition) is error
 
 
-def test_only_the_leader_may_ask(cluster, topic):
-    assert refused(cluster, topic, proposal(), sender=2) is ErrorCode.INVALID_REQUEST
+@pytest.mark.parametrize("partition_epoch", [4, 5])
+def test_only_the_leader_may_ask(cluster, topic, partition_epoch):
+    """Who does not lead is not told to try again with a newer partition epoch."""
+    asked = proposal(partition_epoch=partition_epoch)
+    assert refused(cluster, topic, asked, sender=2) is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("topic_id", [ZERO_UUID, b"?" * 16])

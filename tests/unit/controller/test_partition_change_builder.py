@@ -88,6 +88,15 @@ def test_without_their_feature_nobody_is_eligible_and_the_isr_is_never_empty():
     assert (left.leader, left.isr, left.eligible_leader_replicas) == (-1, None, None)
 
 
+def test_who_leads_uncleanly_while_the_partition_recovers_already_changes_nothing_about_that():
+    """As in Kafka, the record tells of a recovery state only where that is another one."""
+    partition = led((1, 2), isr=(1,), leader_recovery_state=1)
+    elected = change(partition, election=ElectionKind.UNCLEAN, gone=(1,))
+    assert (elected.leader, elected.isr, elected.leader_recovery_state) == (2, (2,), -1)
+    first = change(led((1, 2), isr=(1,)), election=ElectionKind.UNCLEAN, gone=(1,))
+    assert (first.leader, first.isr, first.leader_recovery_state) == (2, (2,), 1)
+
+
 # -- elections
 
 

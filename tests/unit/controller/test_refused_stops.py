@@ -8,6 +8,7 @@ import pytest
 
 from kraftd.controller import timers
 from kraftd.controller.brokers import staged_plan
+from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
 from kraftd.protocol.messages import BrokerHeartbeatRequest, UnregisterBrokerRequest
 from kraftd.records.messages import PartitionChangeRecord
@@ -137,3 +138,13 @@ def test_what_an_earlier_shutdown_waited_for_says_nothing_of_the_next_one(world,
     assert not world.beat(4, stop=True).should_shut_down, "broker 5 has not read of it"
     world.beat(5)
     assert world.beat(4, stop=True).should_shut_down
+
+
+def test_the_last_record_alone_that_the_log_refused_is_one_that_is_not_there():
+    sessions = BrokerSessions(SESSION_MS)
+    sessions.registered(4, broker_epoch=40, offset=10)
+    sessions.shutting_down(4, broker_epoch=40, offset=50)
+    sessions.withdrawn(log_end=51)
+    assert sessions.get(4, 40).shutdown_offset == 50
+    sessions.withdrawn(log_end=50)
+    assert sessions.get(4, 40).shutdown_offset == -1

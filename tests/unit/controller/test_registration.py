@@ -53,6 +53,17 @@ def test_the_same_start_may_register_again_and_keeps_epoch_and_state(world):
     assert world.beat(5).error_code == ErrorCode.NONE
 
 
+def test_the_same_start_that_registers_again_while_it_stops_stops_still(world):
+    world.up(4, 5)
+    world.topic(9, (4, 5))
+    assert not world.beat(4, stop=True).should_shut_down
+    world.register(4, rack="moved")
+    broker = world.broker(4)
+    assert (broker.fenced, broker.in_controlled_shutdown, broker.rack) == (False, True, "moved")
+    world.beat(5)
+    assert world.beat(4, stop=True).should_shut_down
+
+
 def test_every_new_start_gets_a_higher_epoch_from_every_leader(world):
     epochs = [world.register(5).broker_epoch]
     for start in (2, 3):

@@ -54,6 +54,20 @@ def world(*acls, client=ALICE, authorizer=Authorizer()):  # noqa: B008 - immutab
     return context_of(apply_all(IMAGE, acls, 0), settings=settings, client=client)
 
 
+def may_do(*operations, **other):
+    acls = [on("kafka-cluster", one, CLUSTER, number) for number, one in enumerate(operations)]
+    return world(*acls, **other).rights.on_the_cluster()
+
+
+def test_what_may_be_done_to_the_cluster_is_told_as_bits():
+    """Kafka's Utils.to32BitField of the operations that AclEntry lists for a cluster."""
+    assert may_do(authorizer=None) == 8096
+    assert may_do() == 0
+    assert may_do(AclOperation.ALL) == 8096
+    assert may_do(AclOperation.ALTER) == 1 << 7 | 1 << 8, "it is a right to describe as well"
+    assert may_do(AclOperation.ALTER_CONFIGS) == 0, "that is none to describe the cluster"
+
+
 def on(name, operation, kind=TOPIC, number=1):
     return acl(number, name, kind=kind, operation=operation)
 

@@ -1,5 +1,7 @@
 """What topics, groups and subscriptions of client metrics can be configured to, and what is in force."""
 
+import time
+
 import pytest
 from contexts import context_of, controller_settings
 
@@ -15,7 +17,7 @@ from kraftd.controller.context import ControllerSettings, ReadContext
 from kraftd.controller.refused import RefusedError
 from kraftd.controller.sessions import BrokerSessions
 from kraftd.errors import ErrorCode
-from kraftd.metadata.config_schema import ConfigOperation
+from kraftd.metadata.config_schema import ConfigOperation, broker_key, topic_key, topic_names, topic_synonyms
 from kraftd.metadata.image_builder import apply_all
 from kraftd.protocol.messages import (
     AlterConfigsRequest,
@@ -96,6 +98,69 @@ def replace_all(kind, name, image, **configs):
 )
 def test_a_topic_takes_what_kafka_defines(config, value, error):
     assert set_one(TOPIC, "t", config, value) is error
+
+
+@pytest.mark.parametrize(
+    ("config", "value", "error"),
+    [
+        ("compression.gzip.level", "+1", ErrorCode.NONE),
+        ("compression.gzip.level", "09", ErrorCode.NONE),
+        ("compression.gzip.level", "-01", ErrorCode.NONE),
+        ("compression.gzip.level", "0", ErrorCode.INVALID_CONFIG),
+        ("compression.gzip.level", "10", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "0" * 5_000 + "7", ErrorCode.NONE),
+        ("retention.ms", "\u0661\u0662", ErrorCode.NONE),
+        ("retention.ms", "\U0001d7d9", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "9223372036854775807", ErrorCode.NONE),
+        ("retention.ms", "9223372036854775808", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "1" * 5_000, ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "1_000", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "+", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", "", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "NaN", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "1d", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "0.5f", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "1.D", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "0x1p-1", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "0X.8P0F", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "1e-99999", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "-0.0", ErrorCode.NONE),
+        ("min.cleanable.dirty.ratio", "0x1p1", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "-0x1p-1", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "0x1p99999", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "Infinity", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "-Infinity", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "nan", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "NaNd", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "0x1", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", "\u0660.5", ErrorCode.INVALID_CONFIG),
+        ("min.cleanable.dirty.ratio", ".", ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_number_is_what_java_reads(config, value, error):
+    """Each as Kafka's controller answers."""
+    assert set_one(TOPIC, "t", config, value) is error
+
+
+@pytest.mark.covers("D-16")
+@pytest.mark.parametrize(
+    ("kind", "config", "value"),
+    [
+        (TOPIC, "min.cleanable.dirty.ratio", "1" * 32_000 + "x"),
+        (TOPIC, "min.cleanable.dirty.ratio", "1" * 16_000 + "." + "1" * 16_000 + "x"),
+        (TOPIC, "min.cleanable.dirty.ratio", "0x" + "1" * 32_000 + "x"),
+        (TOPIC, "min.cleanable.dirty.ratio", "1e" + "1" * 32_000 + "x"),
+        (TOPIC, "retention.ms", "0" * 32_000 + "x"),
+        (GROUP, "share.auto.offset.reset", "by_duration:PT" + "0" * 32_000),
+        (GROUP, "share.auto.offset.reset", "by_duration:P" + "0" * 16_000 + "DT" + "0" * 16_000),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_long_number_that_is_none_is_refused_at_once(kind, config, value):
+    """The first of them took the lead from a controller, which stood still for half a minute."""
+    began = time.perf_counter()
+    assert set_one(kind, "t", config, value) is ErrorCode.INVALID_CONFIG
+    assert time.perf_counter() - began < 0.1
 
 
 @pytest.mark.parametrize(
@@ -395,9 +460,55 @@ def test_a_topic_is_described_with_all_its_configs_and_where_they_could_come_fro
     assert [(each.name, each.value, each.source) for each in told["retention.ms"].synonyms] == [
         ("retention.ms", "4", 1),
         ("log.retention.ms", "3", 3),
-        ("log.retention.hours", "3600000", 4),
-        ("retention.ms", "604800000", 5),
+        ("log.retention.hours", "1", 4),
+        ("log.retention.hours", "168", 5),
     ]
+    names = {name: [(each.name, each.value) for each in config.synonyms] for name, config in told.items()}
+    assert names["cleanup.policy"] == [("log.cleanup.policy", "delete")]
+    assert names["segment.ms"] == [], "it has a default in hours only"
+    assert names["remote.storage.enable"] == [], "brokers have no such config"
+
+
+def test_the_default_of_a_topics_config_is_that_of_the_brokers_config_which_stands_in_for_it():
+    for name in topic_names():
+        defaults = [
+            synonym.convert(key.default)
+            for synonym in topic_synonyms(name)
+            if (key := broker_key(synonym.name)) is not None and key.default is not None
+        ]
+        assert defaults[:1] in ([topic_key(name).default], [])
+
+
+def test_of_the_cluster_default_no_defaults_are_told_beside_what_is_set():
+    image = cluster(ConfigRecord(BROKER, "", "background.threads", "9"))
+    asked = "background.threads", "log.cleaner.threads"
+    told = described(BROKER, "", *asked, image=image, settings=ControllerSettings(), with_synonyms=True)
+    assert [(name, each.value, len(each.synonyms)) for name, each in told.items()] == [
+        ("background.threads", "9", 1),
+        ("log.cleaner.threads", "1", 0),
+    ]
+
+
+def test_a_value_in_another_unit_is_told_in_both():
+    file = controller_settings(7, static_configs={"log.retention.hours": "2"})
+    retention = described(TOPIC, "t", image=cluster(THERE), settings=file, with_synonyms=True)["retention.ms"]
+    assert (retention.value, retention.config_source) == ("7200000", 4)
+    assert [(each.name, each.value) for each in retention.synonyms] == [("log.retention.hours", "2")]
+
+
+def test_who_names_an_empty_list_of_configs_is_told_all():
+    resource = DescribeConfigsRequestDescribeConfigsResource(TOPIC, "t", ())
+    context = ReadContext(cluster(THERE), 0, BrokerSessions(9_000), Now(0, 0), ControllerSettings())
+    (result,) = DESCRIBE_CONFIGS.read(context, DescribeConfigsRequest((resource,))).results
+    assert len(result.configs) == 33
+
+
+@pytest.mark.parametrize("kind", [0, 1, 99])
+def test_a_type_of_resource_that_nobody_knows_refuses_the_whole_request(kind):
+    resources = [DescribeConfigsRequestDescribeConfigsResource(one, "t", None) for one in (TOPIC, kind)]
+    context = ReadContext(cluster(THERE), 0, BrokerSessions(9_000), Now(0, 0), ControllerSettings())
+    results = DESCRIBE_CONFIGS.read(context, DescribeConfigsRequest(tuple(resources))).results
+    assert [each.error_code for each in results] == [ErrorCode.INVALID_REQUEST] * 2
 
 
 def test_of_this_controller_what_its_file_sets_is_told():
@@ -431,5 +542,14 @@ def test_a_group_and_a_subscription_are_described():
     )
     told = described(CLIENT_METRICS, "s", image=image, settings=ControllerSettings())
     assert {name: (each.value, each.config_source) for name, each in told.items()} == {
-        "interval.ms": ("200", 7)
+        "interval.ms": ("200", 7),
+        "match": ("", 5),
+        "metrics": ("", 5),
     }
+    group = described(GROUP, "g", image=image, settings=ControllerSettings(), with_synonyms=True)
+    names = {name: [(each.name, each.value) for each in config.synonyms] for name, config in group.items()}
+    assert names["consumer.session.timeout.ms"] == [
+        ("consumer.session.timeout.ms", "46000"),
+        ("group.consumer.session.timeout.ms", "45000"),
+    ]
+    assert names["share.isolation.level"] == [("share.isolation.level", "read_uncommitted")]

@@ -426,6 +426,7 @@ def test_the_leader_describes_the_quorum() -> None:
     wrong = m.DescribeQuorumRequestTopicData("other", (m.DescribeQuorumRequestPartitionData(4),))
     data = bench.ask(m.DescribeQuorumRequest(topics=(wrong,)), sender=None).topics[0].partitions[0]
     assert (data.partition_index, data.error_code) == (4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert (data.leader_id, data.leader_epoch, data.high_watermark) == (0, 0, 0), "as Kafka leaves them"
 
 
 RESPONSES: list[tuple[str, Callable[[int], m.QuorumResponse]]] = [
