@@ -95,7 +95,8 @@ def _odd_registration(draw: Drawing, broker: int) -> Body:
         {"log_dirs": [f"@bytes:{draw.rng.choice(RESERVED)}"]},
         {"log_dirs": [draw.rng.choice(BELOW_100)]},
         {"log_dirs": directories_of(broker)[:1] * 2},
-        {"log_dirs": directories_of(other)},
+        # Only of who has them: else they become its own (`intended`: directories-of-another-process).
+        {"log_dirs": directories_of(other) if other in draw.account.brokers else []},
         {"listeners": []},
         {"listeners": [{"name": name, "host": f"{name}{n}", "port": n} for n, name in enumerate("XYX", 1)]},
         {"cluster_id": "another", "listeners": [{"name": "X", "host": "", "port": 0}]},
@@ -212,6 +213,8 @@ def _proposal(draw: Drawing, leader: int, topic: str, index: int) -> dict[str, A
         epochs = [f"{each}{rng.choice(('-1', '+1'))}" for each in epochs]
     elif draw.chance(0.1):
         epochs = [-1 for _ in epochs]  # type: ignore[misc]
+    elif draw.chance(0.1) and epochs:  # of another start than the one that caught up
+        epochs[-1] += "-1"
     place = f"{topic}/{index}"
     return {
         "partition_index": index,
