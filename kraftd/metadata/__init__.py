@@ -24,6 +24,7 @@ list. A module imports from its own line and from those below it:
     redaction  kafka_names              what must not be shown; the numbers in records by Kafka's names
     config_runs                         config records in bulk, undecoded but for the last of each config
     config_schema  config_table         which configs there are, and their values; Kafka's list of them
+    java_numbers                        numbers in texts, as Java reads them
     acl_kinds                           what access control entries are about, in Kafka's numbers
     feature_levels  new_cluster         the features and their levels; those of a new cluster
     entity_hash  sorted_keys            of which the image's hash is the sum; a set kept in order
