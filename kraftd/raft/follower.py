@@ -42,6 +42,9 @@ from kraftd.types import (
     is_bootstrap,
 )
 
+_NO_SIGN_OF_A_LEADER = (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.BROKER_NOT_AVAILABLE)
+"""Not errors of a node that leads: it has resigned, and its farewell was lost; or it stops, as Kafka's."""
+
 
 class FollowerRole:
     """Acts while this node follows a leader or looks for one."""
@@ -211,7 +214,7 @@ class FollowerRole:
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms)
             return
         if error != ErrorCode.NONE or sent.kind is not RequestKind.FETCH:
-            if error != ErrorCode.NONE and isinstance(raft.state, Follower) and raft.leader_id == sent.to:
+            if error not in _NO_SIGN_OF_A_LEADER and raft.leader_id == sent.to:
                 # It answers, so it is not silent, though it serves nothing: that ends with the fetch timeout.
                 raft.hear_leader(now.mono_ms, is_response=True)
             raft.requests.back_off(sent.to, sent.kind, now.mono_ms, self.failure_backoff_ms(sent))

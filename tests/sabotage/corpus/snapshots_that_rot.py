@@ -71,8 +71,20 @@ SNAPSHOTS_THAT_ROT: tuple[Mutant, ...] = (
         "tests",
         (
             "kraftd.raft.follower:FollowerRole.on_fetch_response",
-            "isinstance(raft.state, Follower) and raft.leader_id == sent.to:",
-            "False:",
+            "if error not in _NO_SIGN_OF_A_LEADER and raft.leader_id == sent.to:",
+            "if False:",
+        ),
+        where=("tests/unit/raft/test_suspicion.py",),
+    ),
+    mutant(
+        "any-answer-is-of-a-leader",
+        "D-40",
+        "A leader that says it does not lead any more is waited for until the fetch timeout.",
+        "tests",
+        (
+            "kraftd.raft.follower:FollowerRole.on_fetch_response",
+            "if error not in _NO_SIGN_OF_A_LEADER and raft.leader_id == sent.to:",
+            "if error and raft.leader_id == sent.to:",
         ),
         where=("tests/unit/raft/test_suspicion.py",),
     ),

@@ -338,6 +338,15 @@ def test_a_leader_that_answers_with_errors_is_not_silent_and_lasts_no_longer_tha
 
 
 @covers("D-40")
+def test_who_says_that_it_does_not_lead_is_no_leader_that_was_heard() -> None:
+    """Leader 2 has resigned, and its farewell was lost: nobody waits for the fetch timeout."""
+    lone = following()
+    lone.run(400)
+    lone.fetch_response(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert asked(lone.run(S_MS - 400 + JITTER_MS)) != []
+
+
+@covers("D-40")
 def test_a_fetch_timeout_below_s_goes_first() -> None:
     lone = following(timing=Timing(fetch_timeout_ms=400))
     assert asked(lone.run(400 + JITTER_MS - 1)) == []
