@@ -29,7 +29,7 @@ from kraftd.records.batch import BatchView
 from kraftd.types import Epoch, EpochEntry, Offset, OffsetAndEpoch
 
 TAIL_BYTES_MAX = 16 * 1024 * 1024
-"""If the tail holds more, the oldest of it is dropped (D-15): its older half, or `DROPPED_BYTES`."""
+"""If the tail holds more, its older half is dropped (D-15), but no more than `DROPPED_BYTES`."""
 
 DROPPED_BYTES = 1 * 1024 * 1024
 """The most that is dropped at once. 8 MiB of batches of one change each are 50,000: a turn of over 10 ms."""

@@ -99,10 +99,9 @@ def _is_old(values: Iterator[bytes]) -> bool:
             record = decode_record(value)
             if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
                 return False
+            # Of a newer program, perhaps its metadata.version: whoever applies it says what it is.
             if isinstance(record, RawRecord):
-                return (
-                    False  # of a newer program, perhaps its metadata.version; who applies it says what it is
-                )
+                return False
             has_state = has_state or not isinstance(record, _WITHOUT_STATE)
     except (StorageError, MalformedError):
         return False  # the damage is reported elsewhere, and the damaged part may have held it

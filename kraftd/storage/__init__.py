@@ -18,12 +18,12 @@ and from those below it:
     election_store  presence        `quorum-state`; is the directory still ours
     snapshot_files                  which snapshots there are, and which are read
     bootstrap                       what a new cluster begins with, in files of the form of a snapshot
-    snapshots                       a snapshot written, proved and named; what a crash leaves of one
+    snapshots                       a snapshot written, proved and named
     sidecar  flush                  `kraftd.state`, what has no place in Kafka's files; a flush as a value
     epoch_checkpoint                `leader-epoch-checkpoint`
     batch_scanner                   the sound batches of a segment
     segment  segment_index          one `.log` file; its `.index` and `.timeindex`
-    removal                         files that go when nobody reads them any more
+    removal                         files that go when nobody reads them any more; what a crash leaves
     damage  disk  filesystem        what was lost, in words; the disk and its first failure; every system call
 """
 

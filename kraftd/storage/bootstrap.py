@@ -20,7 +20,7 @@ from kraftd.records.frame import encode_record
 from kraftd.records.messages import FeatureLevelRecord, KRaftVersionRecord, VotersRecord
 from kraftd.records.snapshot import SnapshotDecoder, encode_snapshot
 from kraftd.storage.disk import Disk
-from kraftd.storage.snapshots import no_snapshot_text
+from kraftd.storage.removal import no_file_text
 from kraftd.types import OffsetAndEpoch
 
 ZERO_CHECKPOINT = names.snapshot_name(OffsetAndEpoch(0, 0))
@@ -73,7 +73,7 @@ def read_zero_checkpoint(disk: Disk, log_path: Path) -> ZeroCheckpoint | None:
     """
     path = log_path / ZERO_CHECKPOINT
     if disk.fs.is_directory(path):
-        raise StorageError(no_snapshot_text(path))
+        raise StorageError(no_file_text(path))
     data = disk.read_file(path)
     if data is None:
         return None

@@ -22,8 +22,8 @@ from kraftd.records import names
 from kraftd.records.snapshot import SnapshotDecoder
 from kraftd.storage.disk import Disk
 from kraftd.storage.filesystem import Access
-from kraftd.storage.removal import Hold, Pins, Removal, deleted, retire
-from kraftd.storage.snapshots import PIECE_BYTES, SnapshotInfo, SnapshotWriter, no_snapshot_text, prove
+from kraftd.storage.removal import Hold, Pins, Removal, deleted, no_file_text, retire
+from kraftd.storage.snapshots import PIECE_BYTES, SnapshotInfo, SnapshotWriter, prove
 from kraftd.types import OffsetAndEpoch
 
 _HEADER_READ_BYTES: Final = 1 << 16
@@ -109,7 +109,7 @@ def _info_of(disk: Disk, path: Path, snapshot_id: OffsetAndEpoch, *, is_proof: b
         MalformedError: What is in it is no snapshot.
     """
     if disk.fs.is_directory(path):
-        raise StorageError(no_snapshot_text(path))
+        raise StorageError(no_file_text(path))
     handle = disk.open(path, Access.READ)
     try:
         if is_proof:

@@ -170,11 +170,6 @@ class SnapshotWriter:
             self._disk.close(handle)
 
 
-def no_snapshot_text(path: Path) -> str:
-    """What is told of a directory under the name of a snapshot, which nobody here made."""
-    return f"{path}: is a directory, and no snapshot: remove it"
-
-
 def prove(path: Path, snapshot_id: OffsetAndEpoch, read: Callable[[int], bytes]) -> tuple[int, int]:
     """Read a snapshot from end to end.
 
