@@ -18,8 +18,7 @@ import msgspec
 from kraftd.controller.committed_records import ImageRestore
 from kraftd.errors import KraftdError, MalformedError, StorageError
 from kraftd.logtools.own_state import sidecar_problem
-from kraftd.logtools.small_reading import properties_problem
-from kraftd.records import meta_properties, names, partition_metadata
+from kraftd.records import names
 from kraftd.records.meta_properties import MetaProperties
 from kraftd.records.snapshot import SnapshotDecoder
 from kraftd.storage.bootstrap import ZERO_CHECKPOINT, read_bootstrap, read_zero_checkpoint
@@ -28,13 +27,19 @@ from kraftd.storage.election_store import judge_election
 from kraftd.storage.filesystem import Access, FileSystem
 from kraftd.storage.log import Log
 from kraftd.storage.log_start import OpenReport
-from kraftd.storage.opening import needless_of, needless_text, unusable_log
+from kraftd.storage.opening import (
+    has_partition_metadata,
+    needless_of,
+    needless_text,
+    read_properties,
+    unusable_log,
+)
 from kraftd.storage.presence import lost_log
 from kraftd.storage.removal import leftovers, no_file_text
 from kraftd.storage.sidecar import SidecarState, read_sidecar
 from kraftd.storage.snapshot_files import SnapshotSurvey, damage_of, instead_text, survey_snapshots
 from kraftd.storage.snapshots import PIECE_BYTES
-from kraftd.types import METADATA_TOPIC_ID, Election, EpochEntry, Offset, OffsetAndEpoch, uuid_text
+from kraftd.types import Election, EpochEntry, Offset, OffsetAndEpoch
 
 _LOOKS_MAX: Final = 3
 """How often a directory is looked at in which a running node removes and adds files meanwhile."""
@@ -126,19 +131,15 @@ class _Inspector:
         """Look at `meta.properties`."""
         file = self._path / names.META_PROPERTIES
         try:
-            data = self._disk.read_file(file)
-            if data is None:
-                advice = "name a node's directory, or make this one with `kraftctl format`"
-                self._problems.append(f"{self._path}: holds no {names.META_PROPERTIES}: {advice}")
-                return
-            properties = meta_properties.decode(data)
-            self._found.update(formatted=True, properties=properties)
-            if problem := properties_problem(properties):
-                self._problems.append(f"{file}: {problem}: restore the file, or format the directory anew")
+            properties = read_properties(self._disk, file)
         except StorageError as error:
             self._problems.append(str(error))
-        except KraftdError as error:
-            self._problems.append(f"{file}: {error}")
+            return
+        if properties is None:
+            advice = "name a node's directory, or make this one with `kraftctl format`"
+            self._problems.append(f"{self._path}: holds no {names.META_PROPERTIES}: {advice}")
+        else:
+            self._found.update(formatted=True, properties=properties)
 
     def at_bootstrap(self) -> None:
         """Look at `bootstrap.checkpoint`."""
@@ -181,15 +182,10 @@ class _Inspector:
     def _at_partition_metadata(self) -> None:
         file = self._log_path / names.PARTITION_METADATA
         try:
-            data = self._disk.read_file(file)
-            topic_id = METADATA_TOPIC_ID if data is None else partition_metadata.decode(data)
-        except MalformedError as error:
-            self._problems.append(f"{file}: {error}")
-            return
-        if data is None:
-            self._notes.append(f"{file}: is missing; it is written at the next start")
-        if topic_id != METADATA_TOPIC_ID:
-            self._problems.append(f"{file}: belongs to topic {uuid_text(topic_id)}, not to the metadata log")
+            if not has_partition_metadata(self._disk, file):
+                self._notes.append(f"{file}: is missing; it is written at the next start")
+        except StorageError as error:
+            self._problems.append(str(error))
 
     def _at_zero_checkpoint(self) -> None:
         """Look at the snapshot at offset 0, where Kafka's formatter puts the first voters."""

@@ -18,7 +18,7 @@ import msgspec
 from kraftd.errors import KraftdError, MalformedError
 from kraftd.logtools.manifest import MANIFEST, Manifest, decode_manifest
 from kraftd.logtools.problem import Problem, ProblemKind, in_file
-from kraftd.logtools.small_reading import properties_problem, read_small
+from kraftd.logtools.small_reading import read_small
 from kraftd.records import (
     epoch_checkpoint,
     meta_properties,
@@ -156,7 +156,7 @@ def describe(log_directory: Path, *, named: str = "") -> NodeFiles:
     epochs = reader.parse(log_directory / names.EPOCH_CHECKPOINT, epoch_checkpoint.decode)
     manifest = reader.parse(home / MANIFEST, decode_manifest, is_optional=True)
     cluster_id, node_id, directory_id = _identity(properties, manifest)
-    if properties is not None and (problem := properties_problem(properties)):
+    if properties is not None and (problem := properties.problem):
         reader.add(ProblemKind.DAMAGED, home / names.META_PROPERTIES, problem)
     files = tuple(_files(home, log_directory, reader))
     if not any(file.kind is FileKind.LOG for file in files):

@@ -18,6 +18,13 @@ class MetaProperties(msgspec.Struct, frozen=True):
     directory_id: Uuid | None = None
     version: int = 1
 
+    @property
+    def problem(self) -> str:
+        """What a file that can be read lacks, as one of version 0 may; empty if nothing."""
+        if self.cluster_id is None or self.node_id is None:
+            return "does not say which cluster and which node this is"
+        return ""
+
 
 def encode(properties: MetaProperties) -> bytes:
     """The file's bytes, in version 1."""
@@ -42,15 +49,15 @@ def decode(data: bytes) -> MetaProperties:
     try:
         values = javaproperties.loads(data.decode("latin-1"))
     except ValueError as error:
-        raise MalformedError(f"meta.properties: {error}") from None
+        raise MalformedError(str(error)) from None
     version = _number(values, "version") or 0
     if version not in {0, 1}:
-        raise MalformedError(f"meta.properties: version {version}; only 0 and 1 are known")
+        raise MalformedError(f"version {version}; only 0 and 1 are known")
     cluster_id = values.get("cluster.id")
     node_id = _number(values, "node.id" if version else "broker.id")
     if version == 1 and (cluster_id is None or node_id is None):
         missing = "cluster.id" if cluster_id is None else "node.id"
-        raise MalformedError(f"meta.properties: version 1 needs {missing}")
+        raise MalformedError(f"version 1 needs {missing}")
     return MetaProperties(
         cluster_id=cluster_id, node_id=node_id, directory_id=_directory(values), version=version
     )
@@ -61,7 +68,7 @@ def _number(values: dict[str, str], key: str) -> int | None:
     if text is None:
         return None
     if not text.strip().isascii() or not text.strip().isdigit() or len(text.strip()) > 10:
-        raise MalformedError(f"meta.properties: {key}={text} is not a number")
+        raise MalformedError(f"{key}={text!r} is not a number")
     return int(text)
 
 
@@ -72,7 +79,7 @@ def _directory(values: dict[str, str]) -> Uuid | None:
     try:
         directory_id = parse_uuid(text)
     except ValueError as error:
-        raise MalformedError(f"meta.properties: directory.id: {error}") from None
+        raise MalformedError(f"directory.id: {error}") from None
     if directory_id == ZERO_UUID:
-        raise MalformedError("meta.properties: directory.id is the zero UUID, which stands for none")
+        raise MalformedError("directory.id is the zero UUID, which stands for none")
     return directory_id

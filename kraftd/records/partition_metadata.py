@@ -24,11 +24,11 @@ def decode(data: bytes) -> Uuid:
     """
     match = _FILE.fullmatch(data.decode("utf-8", "replace"))
     if match is None:
-        raise MalformedError("partition.metadata: not a version line and a topic id line")
+        raise MalformedError("not a version line and a topic id line")
     try:
         topic_id = parse_uuid(match[2])
     except ValueError as error:
-        raise MalformedError(f"partition.metadata: {error}") from None
+        raise MalformedError(str(error)) from None
     if topic_id == ZERO_UUID:
-        raise MalformedError("partition.metadata: the topic id is the zero UUID, which stands for none")
+        raise MalformedError("the topic id is the zero UUID, which stands for none")
     return topic_id

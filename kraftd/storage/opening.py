@@ -64,13 +64,9 @@ def identify(
 ) -> MetaProperties:
     """Read the ids of this directory; give it a directory id if it has none."""
     file = path / names.META_PROPERTIES
-    data = disk.read_file(file)
-    if data is None:
+    properties = read_properties(disk, file)
+    if properties is None:
         raise StorageError(f"{path}: is not formatted (no {file.name}): {FORMAT_OR_MOUNT}")
-    try:
-        properties = meta_properties.decode(data)
-    except MalformedError as error:
-        raise StorageError(f"{file}: {error}: restore the file, or format the directory anew") from error
     if properties.node_id != node_id:
         raise StorageError(
             f"{file}: belongs to node {properties.node_id}, not to node {node_id}: "
@@ -87,15 +83,43 @@ def identify(
     return properties
 
 
+def read_properties(disk: Disk, file: Path) -> MetaProperties | None:
+    """Read a `meta.properties`; None if there is none.
+
+    Raises:
+        StorageError: It cannot be read, or does not say which cluster and which node this is.
+    """
+    data = disk.read_file(file)
+    if data is None:
+        return None
+    try:
+        properties = meta_properties.decode(data)
+        problem = properties.problem
+    except MalformedError as error:
+        problem = str(error)
+    if problem:
+        raise StorageError(f"{file}: {problem}: restore the file, or format the directory anew")
+    return properties
+
+
 def prepare_log_directory(disk: Disk, log_path: Path) -> None:
     """Create the log's directory with the topic id that it belongs to, or check that id (LOG-20)."""
     if not disk.fs.is_directory(log_path):
         disk.make_directory(log_path)
     file = log_path / names.PARTITION_METADATA
+    if not has_partition_metadata(disk, file):
+        disk.replace(file, partition_metadata.encode(METADATA_TOPIC_ID))
+
+
+def has_partition_metadata(disk: Disk, file: Path) -> bool:
+    """Whether the file is there that says which topic's log this is.
+
+    Raises:
+        StorageError: It cannot be read, or names another topic.
+    """
     data = disk.read_file(file)
     if data is None:
-        disk.replace(file, partition_metadata.encode(METADATA_TOPIC_ID))
-        return
+        return False
     try:
         topic_id = partition_metadata.decode(data)
     except MalformedError as error:
@@ -105,6 +129,7 @@ def prepare_log_directory(disk: Disk, log_path: Path) -> None:
             f"{file}: belongs to topic {uuid_text(topic_id)}, not to the metadata log: "
             "correct metadata.log.dir"
         )
+    return True
 
 
 def open_sidecar(disk: Disk, path: Path) -> tuple[ElectionFinding, Sidecar, list[str]]:

@@ -10,7 +10,8 @@ is read then, at once or after another start. What may come of it
 (`OUTCOMES`): nothing is lost, what no flush had covered is cut, the node knows that it is not whole and
 says where, or it refuses to start and says why. A *hole* is anything else: a committed log that is shorter
 without a word, bytes that were never written and would be given to others, a promise forgotten unnoticed,
-damage that the next start does not know of any more, a traceback.
+damage that the next start does not know of any more, a traceback; and `kraftctl info` that tells of this disk
+otherwise than the start does.
 """
 
 import errno
@@ -355,13 +356,13 @@ def judge(base: Base, cell: Cell) -> Verdict:
     """Start a node on the hurt disk, and say what came of it."""
     fs = hurt(base, cell)
     try:
-        inspect_directory(fs, HOME)
+        problems = inspect_directory(fs, HOME).problems
         try:
             node = open_home(fs, CONFIG, Ids(4))
             node.bootstrap_records()
         except (KraftdError, StorageFailure) as error:
-            return _of_refusal(cell, error)
-        if hole := _wrong_bytes(base, node):
+            return _of_refusal(cell, error, problems)
+        if hole := _wrong_bytes(base, node) or _of_info(problems, node):
             return Verdict("", hole)
         lines = check_unread(node)
         if hole := _of_check(lines, hurt(base, cell)):
@@ -378,13 +379,24 @@ def judge(base: Base, cell: Cell) -> Verdict:
         return Verdict("", f"{type(error).__name__}: {error}")
 
 
-def _of_refusal(cell: Cell, error: KraftdError) -> Verdict:
+def _of_refusal(cell: Cell, error: KraftdError, told: Sequence[str]) -> Verdict:
     text = str(error)
     if cell.structure.path.suffix in {".index", ".timeindex"} and cell.fault != "forbidden":
         return Verdict("", f"refuses for a file that is made from the log: {text!r}")
     if "\n" in text or str(HOME) not in text:
         return Verdict("", f"refuses without one clear line that names the file: {text!r}")
+    # Nobody told `info` which node this should be, and it reads no index, which would be made anew.
+    is_unknown = "not to node" in text or cell.structure.path.suffix in {".index", ".timeindex"}
+    if not is_unknown and not any(line.startswith(text.split(": ")[0]) for line in told):
+        return Verdict("", f"refuses with {text!r}, and `info` tells {told}")
     return Verdict(REFUSED)
+
+
+def _of_info(problems: Sequence[str], node: NodeDirectory) -> str:
+    """What `info` told of a disk that a node starts on: of problems exactly if the node does not count."""
+    if bool(problems) == bool(node.damage or node.amnesia):
+        return ""
+    return f"`info` tells {problems}, the start {(*node.damage, *node.amnesia)}"
 
 
 def _of_leftover(fs: SimFileSystem, verdict: Verdict) -> Verdict:

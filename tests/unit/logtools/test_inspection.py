@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kraftd.errors import StorageError
 from kraftd.logtools.inspection import inspect_directory
 from kraftd.records import quorum_state
 from kraftd.records.batch import scan
@@ -105,6 +106,41 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path) -> None:
     assert "quorum-state: is gone; epoch 2 was written last" in problems
     assert "the log ends here, but it had been flushed up to offset 3" in problems
     assert "bootstrap.checkpoint at byte 0: is empty, so it is no snapshot" in problems
+
+
+@pytest.mark.parametrize(
+    ("file", "data", "text"),
+    [
+        (
+            "meta.properties",
+            b"version=1\x0bcluster.id=c\nnode.id=1\n",
+            "version='1\\x0bcluster.id=c' is not a number: restore the file, or format the directory anew",
+        ),
+        (
+            "meta.properties",
+            b"version=0\n",
+            (
+                "does not say which cluster and which node this is: "
+                "restore the file, or format the directory anew"
+            ),
+        ),
+        (
+            "__cluster_metadata-0/partition.metadata",
+            b"version: 0\n",
+            "not a version line and a topic id line: remove the file if this is a metadata log",
+        ),
+    ],
+)
+def test_a_small_file_that_keeps_a_node_from_its_start_is_told_in_the_words_of_the_start(
+    tmp_path: Path, file: str, data: bytes, text: str
+) -> None:
+    format_directory(FS, tmp_path, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=1)
+    NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16)).close()
+    (tmp_path / file).write_bytes(data)
+    assert inspect_directory(FS, tmp_path).problems == (f"{tmp_path / file}: {text}",)
+    with pytest.raises(StorageError) as refused:
+        NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
+    assert str(refused.value) == f"{tmp_path / file}: {text}"
 
 
 @pytest.mark.covers("SNAP-25")
