@@ -20,7 +20,7 @@ from crc32c import crc32c
 
 from kraftd.errors import StorageError
 from kraftd.raft.effects import DropSnapshot, ReadSnapshot, WriteSnapshot
-from kraftd.raft.events import SnapshotRead, SnapshotReceived
+from kraftd.raft.events import SnapshotDamaged, SnapshotRead, SnapshotReceived
 from kraftd.runtime.driver import Driver
 from kraftd.runtime.effect_executor import SnapshotPort
 from kraftd.runtime.observability import Logger
@@ -124,9 +124,15 @@ class SnapshotTransfer(SnapshotPort):
         """Tell the raft node, which counts a snapshot no more that cannot be read (SNAP-20). Nor does it
         count here: else the cleaner asks to begin the log at it, is refused each time, and nothing goes.
         """
-        if found == _NOT_THERE and read.prefix_checksum < 0:
+        is_bad = found == _NOT_THERE and read.prefix_checksum < 0 and self._snapshots.get(read.id) is not None
+        if is_bad:
             self._snapshots.mark_damaged(read.id)
         self._driver.deliver(SnapshotRead(read.token, *found))
+        if is_bad:
+            # Leader 1 has lost the lead while it read, and expects no `SnapshotRead` any more. If it went on
+            # to count the snapshot, its last one, no other would be made, and a next start would give up the
+            # log.
+            self._driver.deliver(SnapshotDamaged(read.id))
 
     def start_write(self, write: WriteSnapshot) -> None:
         """Begin to write a piece; the first one begins a file anew."""

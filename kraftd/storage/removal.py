@@ -81,9 +81,13 @@ def deleted(path: Path) -> Path:
 
 
 def retire(disk: Disk, directory: Path, paths: Iterable[Path]) -> None:
-    """Take the names of these files away, durably; one that is not there is passed over."""
+    """Take the names of these files away, durably; one that is not there is passed over. Where a directory
+    has the name that a file would get, which a start tells of, the file goes at once: its handles stay good.
+    """
     for path in paths:
-        if disk.fs.exists(path):
+        if disk.fs.is_directory(deleted(path)):
+            disk.remove(path)
+        elif disk.fs.exists(path):
             disk.rename(path, deleted(path))
     disk.sync_directory(directory)
 

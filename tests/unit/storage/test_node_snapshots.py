@@ -119,6 +119,29 @@ def test_one_that_gets_its_name_behind_a_cut_counts_if_the_log_begins_there(
     node.close()
 
 
+@pytest.mark.covers("CLN-06", "D-21", "D-22")
+@pytest.mark.parametrize("taken", ["00000000000000000000.log", "00000000000000000003-0000000003.checkpoint"])
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_directory_with_the_name_of_a_retired_file_ends_neither_a_cut_nor_an_installation(
+    tmp_path: Path, taken: str, is_cut: bool
+) -> None:
+    node = used(tmp_path)
+    _, second = freeze(node, 3), freeze(node, 9)
+    (log_path(tmp_path) / f"{taken}.deleted").mkdir()
+    if is_cut:
+        node.cut_front(second)
+    else:
+        node.install_snapshot(freeze(node, 30, 4), 1)
+        node.write_election(Election(4, 2))
+    start_offset = node.log.start_offset
+    assert [taken in problem for problem in node.take_removal().run()] == [True]
+    node.close()
+    node = open_at(tmp_path)
+    assert (node.log.start_offset, node.damage, node.amnesia) == (start_offset, (), ())
+    assert any(taken in warning and "is a directory" in warning for warning in node.warnings)
+    node.close()
+
+
 @pytest.mark.covers("CLN-06", "CLN-07", "D-22")
 def test_a_cut_takes_the_snapshots_before_it_and_lasts(tmp_path: Path) -> None:
     node = used(tmp_path)
