@@ -292,8 +292,14 @@ def _offline(topic: str, partition: int, response: ExplainPartitionResponse) -> 
             f"lacks is lost for good: kraftctl elect --unclean {topic}-{partition}"
         )
     elif not response.is_unclean_allowed:
-        told.append("an unclean election finds nobody now: no replica's broker is active")
+        told.append(f"an unclean election finds nobody now: {_why_nobody(response.replicas)}")
     return told
+
+
+def _why_nobody(replicas: Sequence[ExplainPartitionResponseReplica]) -> str:
+    if any(one.broker_state == BrokerState.ACTIVE for one in replicas):
+        return "no broker that is active has the log directory of its replica"
+    return "no replica's broker is active"
 
 
 def _leads_cleanly_now(replica: ExplainPartitionResponseReplica) -> bool:

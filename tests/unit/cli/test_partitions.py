@@ -301,6 +301,15 @@ def test_where_nobody_can_lead_that_is_said(kraftctl: Kraftctl, quorum: Scripted
     ]
 
 
+def test_an_active_broker_without_the_directory_is_not_said_to_be_down(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    replicas = (replica(1, broker_state=FENCED), replica(2, directory_state=GONE))
+    assert findings(kraftctl, quorum, replicas=replicas)[-1] == (
+        "an unclean election finds nobody now: no broker that is active has the log directory of its replica"
+    )
+
+
 def test_of_a_partition_that_is_led_it_is_said_who_lags_and_why(
     kraftctl: Kraftctl, quorum: ScriptedQuorum
 ) -> None:
