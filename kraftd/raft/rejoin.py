@@ -54,6 +54,9 @@ class Rejoin:
 
     Every voter must answer once after each start, too: only the others can tell a wiped or restored disk. And
     every voter must accept a start that is whole again.
+
+    An observer is never counted, and no voter answers for it: it is whole once (b') it has flushed up to the
+    high watermark of any leader, and (c).
     """
 
     __slots__ = (
@@ -166,13 +169,16 @@ class Rejoin:
 
     def try_complete(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
         """Make this node whole if it has followed this leader far enough. Returns whether it did."""
-        if self.is_whole or self.health.damage or self._epoch_to_exceed is None:
+        if self.is_whole or self.health.damage or not 0 <= high_watermark <= flushed_offset:
             return False
+        if not self._quorum.is_voter:
+            self.health = StateHealth()
+            return True
         # Node 3 may have voted in each epoch up to the highest that any voter knows. A leader of a
         # later epoch won without node 3's forgotten votes, so that they decide nothing any more. And node 3
         # may have acknowledged records for older leaders: it must hold all that is committed before it is
         # counted again.
-        if leader_epoch <= self._epoch_to_exceed or not 0 <= high_watermark <= flushed_offset:
+        if self._epoch_to_exceed is None or leader_epoch <= self._epoch_to_exceed:
             return False
         self.health = StateHealth()
         # Node 2 has seen node 3 fetch without id, and keeps that in memory. It restarts, and still remembers

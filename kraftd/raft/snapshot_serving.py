@@ -116,7 +116,7 @@ class SnapshotServing:
         if leader_state is None or pending is None:
             return
         slots = leader_state.snapshot_slots
-        if error := self._check_read(event, pending):
+        if error := _check_read(event, pending):
             slots.release(pending.connection)
             self._refuse(pending.handle, pending.version, error)
             return
@@ -138,18 +138,6 @@ class SnapshotServing:
         elif pending.max_bytes:
             slots.end_read(pending, now.mono_ms, end_position)
 
-    def _check_read(self, event: SnapshotRead, pending: PendingSnapshotFetch) -> ErrorCode | None:
-        """Return the error of a request after its read; None if it has none."""
-        raft = self.raft
-        if event.size_bytes < 0:
-            # With bytes of another node it may only be that those begin another file than ours.
-            if pending.prefix_checksum < 0 and pending.snapshot_id in raft.log.snapshots:
-                raft.log.forget_snapshot(pending.snapshot_id)
-                told = f"{pending.snapshot_id.offset}-{pending.snapshot_id.epoch}"
-                raft.warn("snapshot_gone", f"snapshot {told} cannot be read any more, and is not offered")
-            return ErrorCode.SNAPSHOT_NOT_FOUND
-        return ErrorCode.POSITION_OUT_OF_RANGE if pending.position >= event.size_bytes else None
-
     def _check(self, event: RequestReceived, params: FetchSnapshotParams) -> ErrorCode | None:
         """Return the error of a request before anything is read; None if it has none."""
         raft = self.raft
@@ -166,3 +154,12 @@ class SnapshotServing:
     def _refuse(self, handle: Handle, version: int, error: ErrorCode) -> None:
         raft = self.raft
         raft.reply(handle, snapshot_rpc.response_of(error, raft.leader_and_epoch(version)))
+
+
+def _check_read(event: SnapshotRead, pending: PendingSnapshotFetch) -> ErrorCode | None:
+    """Return the error of a request after its read; None if it has none."""
+    if event.size_bytes < 0:
+        # With bytes of another node it may only be that those begin another file than ours. One that
+        # cannot be read at all is told apart (`SnapshotDamaged`).
+        return ErrorCode.SNAPSHOT_NOT_FOUND
+    return ErrorCode.POSITION_OUT_OF_RANGE if pending.position >= event.size_bytes else None

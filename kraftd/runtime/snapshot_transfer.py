@@ -121,17 +121,20 @@ class SnapshotTransfer(SnapshotPort):
             self._step(piece)
 
     def _tell(self, read: ReadSnapshot, found: tuple[bytes, int]) -> None:
-        """Tell the raft node, which counts a snapshot no more that cannot be read (SNAP-20). Nor does it
-        count here: else the cleaner asks to begin the log at it, is refused each time, and nothing goes.
+        """Tell the raft node what was read. A snapshot that cannot be read counts no more (SNAP-20), for it
+        and here: else the cleaner asks to begin the log at it, is refused each time, and nothing goes.
         """
-        is_bad = found == _NOT_THERE and read.prefix_checksum < 0 and self._snapshots.get(read.id) is not None
-        if is_bad:
-            self._snapshots.mark_damaged(read.id)
         self._driver.deliver(SnapshotRead(read.token, *found))
-        if is_bad:
-            # Leader 1 has lost the lead while it read, and expects no `SnapshotRead` any more. If it went on
-            # to count the snapshot, its last one, no other would be made, and a next start would give up the
-            # log.
+        if found == _NOT_THERE and read.prefix_checksum < 0 and self._snapshots.get(read.id) is not None:
+            self._logger.warning(
+                "snapshot_gone",
+                offset=read.id.offset,
+                epoch=read.id.epoch,
+                text="cannot be read any more, and is not offered",
+            )
+            self._snapshots.mark_damaged(read.id)
+            # By itself, since node 1, which led as it began to read, may follow now, where `SnapshotRead`
+            # answers nobody. If it counted the snapshot still, its last one, no other would be made.
             self._driver.deliver(SnapshotDamaged(read.id))
 
     def start_write(self, write: WriteSnapshot) -> None:

@@ -170,7 +170,7 @@ def _compare(node: "SimNode", before: Found, sizes: dict[str, int]) -> None:
     unneeded = sorted(set(left) - before.stays)
     if not unneeded:
         return
-    oldest = min(name for name in left if not name.endswith(names.LOG))
+    oldest = min((name for name in left if not name.endswith(names.LOG)), default="")
     if size_bytes > allowed >= 0 or oldest in before.is_old:
         raise Violation(
             f"DiskIsBounded: node {node.id} keeps {size_bytes} bytes, {allowed} are allowed, "

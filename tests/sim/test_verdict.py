@@ -16,9 +16,10 @@ from tests.firing import fires
 from tests.sim import verdict
 from tests.sim.fault_base import S
 from tests.sim.fault_budget import WIPED, Harm, Wound
+from tests.sim.fault_snapshots import LOG_PATH
 from tests.sim.loaders import LIST, LIST_DEFAULT, LONG_VALUE
 from tests.sim.verdict import may_be_late
-from tests.sim.world import World, draw_shape
+from tests.sim.world import Options, World, draw_shape
 
 FAR_AWAY, NEAR = (100, 80_000), (100, 5_000)
 
@@ -122,6 +123,42 @@ def test_a_voter_that_is_never_whole_again_is_seen(world: World, monkeypatch: py
     node.start()
     with fires("Rejoining", rf"not whole: {{{node.id}"):
         verdict.judge(world)
+
+
+@pytest.mark.covers("D-06")
+@pytest.mark.parametrize("is_mended", [True, False])
+def test_an_observer_whose_last_snapshot_rotted_is_whole_once_it_has_everything(
+    monkeypatch: pytest.MonkeyPatch, *, is_mended: bool
+) -> None:
+    shape = {
+        "voters": 3, "observers": 1, "bootstrap": False, "snapshot_bytes": 2_000, "snapshot_interval_ms": 0,
+        "retention_bytes": 1, "segment_bytes": 2_000, "events_max": 1 << 30,
+    }  # fmt: skip
+    world = World(7, Options(faults=False, judged=False, events=1 << 30, changes=tuple(shape.items())))
+    for node in world.nodes.values():
+        world.at(0, node.start)
+    for client in world.clients:
+        client.start()
+    world.loader.start()
+    observer = next(node for node in world.nodes.values() if not node.is_voter)
+
+    def begins_at_its_only_snapshot() -> bool:
+        directory = observer.directory
+        return directory is not None and observer.start_offset > 0 and len(directory.snapshots.infos) == 1
+
+    assert world.run_until(begins_at_its_only_snapshot, 300 * S)
+    observer.crash(down_us=1 * S)
+    for path in [each for each in observer.fs.paths() if each.match(f"{LOG_PATH}/*.checkpoint")]:
+        world.snapshots.hurt.add((observer.id, path.name))
+        observer.fs.damage(path, "bit_flip", 60, Random(1))
+    world.auditor.forget(observer.view())
+    if not is_mended:
+        monkeypatch.setattr(Rejoin, "try_complete", lambda *_: False)
+    world.run_for(5 * S)
+    assert world.statistics["snapshots installed"] == 1
+    with nullcontext() if is_mended else fires("Convergence", "the logs are not equal"):
+        verdict._converge(world)
+    world.close()
 
 
 @pytest.mark.parametrize(

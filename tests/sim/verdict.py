@@ -364,7 +364,9 @@ def _damage(node: "SimNode") -> tuple[str, ...]:
 
 
 def _converge(world: "World") -> Offset:
-    """All logs become equal, and everybody knows that they are committed; returns up to where."""
+    """All logs become equal, and everybody knows that they are committed; returns up to where. An observer
+    that had forgotten something has nothing else to wait for: it is whole, too.
+    """
     nodes = [node for node in world.nodes.values() if not _needs_wiping(node)]
     # The log never stands still: idle leaders write too. What is there now must be everywhere soon.
     target = max(
@@ -377,6 +379,7 @@ def _converge(world: "World") -> Offset:
             parts is not None
             and parts.applier.applied_offset >= target.end_offset
             and view.holds(target.end_offset, target.digest)
+            and (node.is_voter or _counts(node))
         )
 
     def agree() -> bool:

@@ -560,6 +560,18 @@ def test_a_node_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_
     assert rejoin.is_whole
 
 
+@pytest.mark.covers("D-06")
+def test_an_observer_that_forgot_waits_for_the_log_alone() -> None:
+    """Nobody counts it, and no voter answers for it."""
+    rejoin = Rejoin(StateHealth(amnesia=("lost",)), Quorum(4, voter_set(1, 2, 3)), lambda: None)
+    assert not rejoin.try_complete(6, -1, 0), "it does not know what is committed"
+    assert not rejoin.try_complete(6, 7, 6), "not all that is committed is here"
+    assert rejoin.try_complete(6, 7, 7)
+    assert rejoin.is_whole
+    holed = Rejoin(StateHealth(damage=("a batch",)), Quorum(4, voter_set(1, 2, 3)), lambda: None)
+    assert not holed.try_complete(6, 7, 7)
+
+
 @pytest.mark.covers("D-06", "D-12")
 def test_an_old_copy_of_a_directory_confirms_no_leader() -> None:
     """It does not know what it has forgotten; the leader, who saw the later start, does."""

@@ -382,14 +382,26 @@ DOWNLOADS = (
         where=("tests/unit/runtime/test_snapshot_transfer.py",),
     ),
     mutant(
+        "unreadable-snapshot-counts-for-the-raft-node",
+        "SNAP-20",
+        "A snapshot that cannot be read goes on to count for a node that lost the lead meanwhile: no other is made.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_transfer:SnapshotTransfer._tell",
+            "self._driver.deliver(SnapshotDamaged(read.id))",
+            "pass",
+        ),
+        where=("tests/unit/runtime/test_snapshot_transfer.py",),
+    ),
+    mutant(
         "others-bytes-damage-ours",
         "D-22",
         "A snapshot counts no more because another node's file of that id has other bytes.",
         "tests",
         (
             "kraftd.runtime.snapshot_transfer:SnapshotTransfer._tell",
-            "and read.prefix_checksum < 0:",
-            ":",
+            "and read.prefix_checksum < 0 and",
+            "and",
         ),
         where=("tests/unit/runtime/test_snapshot_transfer.py",),
     ),

@@ -234,8 +234,8 @@ PROMISES = (
         "tests",
         (
             "kraftd.raft.rejoin:Rejoin.try_complete",
-            "if leader_epoch <= self._epoch_to_exceed or",
-            "if",
+            " or leader_epoch <= self._epoch_to_exceed",
+            "",
         ),
         where=(
             "tests/stories/test_identity.py::test_a_node_that_forgot_waits_for_every_voters_epoch_and_for_a_leader_after_the_highest",

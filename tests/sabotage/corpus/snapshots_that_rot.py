@@ -160,4 +160,32 @@ SNAPSHOTS_THAT_ROT: tuple[Mutant, ...] = (
         ),
         where=("tests/unit/cli/test_export.py",),
     ),
+    mutant(
+        "directory-in-a-retired-files-place",
+        "CLN-06",
+        "A cut or an installation ends the process where a directory has the name that a retired file would get.",
+        "tests",
+        ("kraftd.storage.removal:retire", "if disk.fs.is_directory(deleted(path)):", "if False:"),
+        where=_NODE,
+    ),
+    mutant(
+        "observer-waits-for-the-voters",
+        "D-06",
+        "An observer that has forgotten what it acknowledged to nobody is never whole again.",
+        "tests",
+        ("kraftd.raft.rejoin:Rejoin.try_complete", "if not self._quorum.is_voter:", "if False:"),
+        where=("tests/stories/test_identity.py", "tests/sim/test_verdict.py"),
+    ),
+    mutant(
+        "observer-counts-with-holes",
+        "D-06",
+        "An observer counts as whole before its log holds all that is committed.",
+        "tests",
+        (
+            "kraftd.raft.rejoin:Rejoin.try_complete",
+            "or not 0 <= high_watermark <= flushed_offset",
+            "",
+        ),
+        where=("tests/stories/test_identity.py",),
+    ),
 )

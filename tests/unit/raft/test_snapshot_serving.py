@@ -123,6 +123,7 @@ def without_its_snapshot(**options: object) -> Lone:
     lone = leader(**options)
     lone.ask_snapshot(AT_100, replica=3, sender=3)
     lone.feed(ev.SnapshotRead(reading(lone).token, b"", -1))
+    lone.feed(ev.SnapshotDamaged(AT_100))
     assert lone.raft_node.log.snapshots == ()
     return lone
 
@@ -258,7 +259,7 @@ def test_a_snapshot_that_is_not_there_is_not_found() -> None:
     lone.ask_snapshot(AT_100)
     piece, _ = sent(lone, b"", size_bytes=-1)
     assert piece.error_code == ErrorCode.SNAPSHOT_NOT_FOUND
-    assert [warning.name for warning in every(lone.effects, fx.Warned)][-1] == "snapshot_gone"
+    lone.feed(ev.SnapshotDamaged(AT_100))
     again = lone.ask_snapshot(AT_100)
     assert again is not None, "its file is gone: the disk is not asked again"
     assert again.error_code == ErrorCode.SNAPSHOT_NOT_FOUND

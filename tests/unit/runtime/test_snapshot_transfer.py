@@ -58,6 +58,7 @@ class World:
         self.events: list[Event] = []
         self.damaged: list[OffsetAndEpoch] = []
         """The snapshots that are told to be bad, behind the answer to who asked for a piece."""
+        self.warnings: list[tuple[str, int, int]] = []
         self.begun: list[tuple[OffsetAndEpoch, int]] = []
         """Which downloads began, and how many jobs the thread had to do then."""
         self.transfer = SnapshotTransfer(
@@ -80,6 +81,9 @@ class World:
 
     def info(self, event: str, **fields: Any) -> None:
         pass
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.warnings.append((event, fields["offset"], fields["epoch"]))
 
     def step(self) -> None:
         """Let the threads end one job."""
@@ -180,6 +184,7 @@ def test_one_that_cannot_be_read_counts_no_more_and_goes_with_the_next_cut(world
     assert world.read(0, 10) == SnapshotRead(7, b"", -1)
     assert world.snapshots.infos == ()
     assert world.damaged == [HERE], "told apart from the answer, which nobody waits for once the lead is lost"
+    assert world.warnings == [("snapshot_gone", HERE.offset, HERE.epoch)]
     world.snapshots.remove_before(THERE)
     world.snapshots.take_removal().run()
     assert list(world.folder.iterdir()) == []
