@@ -101,7 +101,8 @@ INTENDED: tuple[Intended, ...] = (
     ),
     Intended(
         "fenced-again",
-        "Kafka fences a broker again that is fenced and asks whether it may stop; kraftd writes nothing.",
+        "Kafka fences a broker again that is fenced and asks whether it may stop, or whose session ends; "
+        "kraftd writes nothing.",
         _fenced_again,
         goes_on=True,
     ),
@@ -282,6 +283,35 @@ INTENDED: tuple[Intended, ...] = (
             found.operation.api == "DescribeConfigs"
             and found.part.startswith("answer")
             and found.operation.body["resources"][0]["resource_type"] == ResourceType.BROKER_LOGGER
+        ),
+        goes_on=True,
+    ),
+    Intended(
+        "another-broker-described",
+        "What is set of each broker is in the log, so that each controller tells it, with no broker up; "
+        "Kafka's describes itself alone.",
+        lambda found: (
+            found.operation.api == "DescribeConfigs"
+            and found.operation.body["resources"][0]["resource_type"] == ResourceType.BROKER
+            and _codes(ErrorCode.INVALID_REQUEST, ErrorCode.NONE)(found)
+        ),
+        goes_on=True,
+    ),
+    Intended(
+        "registration-of-a-strange-controller",
+        "Only voters register, with an address that others can connect to; Kafka takes whoever sends a "
+        "registration for a controller, and tells all of it.",
+        lambda found: (
+            found.operation.api == "ControllerRegistration"
+            and _codes(ErrorCode.NONE, ErrorCode.INVALID_REGISTRATION)(found)
+        ),
+    ),
+    Intended(
+        "bytes-behind-an-enveloped-request",
+        "A request with bytes behind its end was framed wrongly, and is refused; Kafka reads the rest.",
+        lambda found: (
+            found.operation.api == "Envelope"
+            and (found.kraftd is None or _codes(ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION)(found))
         ),
         goes_on=True,
     ),

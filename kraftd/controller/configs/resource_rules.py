@@ -66,9 +66,11 @@ def rules_of(kind: int) -> ResourceRules:
 
 
 def check_resource(image: MetadataImage, kind: int, name: str) -> None:
-    """Refuse a resource that has no configs to be read."""
+    """Refuse a resource that has no configs to be read. A topic without a name is, to Kafka, a wrong name
+    here, and a wrong request where configs are to be set.
+    """
     rules = rules_of(kind)
-    rules.check_name(name)
+    (check_name if kind == ResourceType.TOPIC else rules.check_name)(name)
     if rules.check_exists is not None:
         rules.check_exists(image, name)
 
