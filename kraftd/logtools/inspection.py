@@ -241,7 +241,8 @@ class _Inspector:
         end = OffsetAndEpoch(log.end_offset, log.last_record_epoch)
         self._at_election(finding.election, finding.amnesia, end)
         self._problems += [str(damage) for damage in report.damage]
-        self._problems += report.incomplete
+        # Of a log that holds all that was flushed a start believes the batches.
+        (self._problems if recovery_point is None else self._notes).extend(report.incomplete)
         self._notes += [*report.torn, *report.notes, *survey.strange]
         self._at_snapshots(report, log.start_offset)
 

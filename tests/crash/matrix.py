@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from kraftd.errors import KraftdError, StorageError
 from kraftd.logtools.inspection import inspect_directory
+from kraftd.records import names
 from kraftd.records.batch import scan
 from kraftd.storage import LogConfig, NodeDirectory, StorageFailure
 from kraftd.types import Election, HealthKind, OffsetAndEpoch, PeerIdentity, ReplicaKey
@@ -385,8 +386,10 @@ def _of_refusal(cell: Cell, error: KraftdError, told: Sequence[str]) -> Verdict:
         return Verdict("", f"refuses for a file that is made from the log: {text!r}")
     if "\n" in text or str(HOME) not in text:
         return Verdict("", f"refuses without one clear line that names the file: {text!r}")
-    # Nobody told `info` which node this should be, and it reads no index, which would be made anew.
+    # Nobody told `info` which node this should be; it reads no index, which would be made anew, and takes no
+    # lock.
     is_unknown = "not to node" in text or cell.structure.path.suffix in {".index", ".timeindex"}
+    is_unknown = is_unknown or cell.structure.path.name == names.LOCK
     if not is_unknown and not any(line.startswith(text.split(": ")[0]) for line in told):
         return Verdict("", f"refuses with {text!r}, and `info` tells {told}")
     return Verdict(REFUSED)
