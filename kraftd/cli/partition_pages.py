@@ -282,7 +282,7 @@ def _offline(topic: str, partition: int, response: ExplainPartitionResponse) -> 
             for one in heirs
         ]
     if not told:
-        told.append("no replica that may lead it is known: no broker that comes back brings it back")
+        told.append(_no_heir(response.replicas))
     if ready:
         return told
     unclean = response.unclean_leader_id
@@ -294,6 +294,19 @@ def _offline(topic: str, partition: int, response: ExplainPartitionResponse) -> 
     elif not response.is_unclean_allowed:
         told.append(f"an unclean election finds nobody now: {_why_nobody(response.replicas)}")
     return told
+
+
+def _no_heir(replicas: Sequence[ExplainPartitionResponseReplica]) -> str:
+    lost = [
+        one.broker_id for one in replicas if one.is_eligible and one.directory_state == DirectoryState.GONE
+    ]
+    if not lost:
+        return "no replica that may lead it is known: no broker that comes back brings it back"
+    return (
+        "no replica is known that leads it without loss: a start that brings an offline log directory back "
+        f"makes {_brokers(lost)} not eligible, as after a crash; the last known leader, if there is one, "
+        f"leads it then, {PRICES[LeadsThen.MAY_LACK_RECORDS]}"
+    )
 
 
 def _why_nobody(replicas: Sequence[ExplainPartitionResponseReplica]) -> str:
@@ -312,14 +325,16 @@ def _leads_cleanly_now(replica: ExplainPartitionResponseReplica) -> bool:
 
 def _once_back(replica: ExplainPartitionResponseReplica) -> str:
     broker = f"broker {replica.broker_id}"
+    if replica.directory_state == DirectoryState.GONE:
+        is_active = replica.broker_state == BrokerState.ACTIVE
+        state = "" if is_active else f", which is {BROKER_STATES.get(replica.broker_state, _UNKNOWN)},"
+        return f"when {broker}{state} is started anew with the log directory of its replica, which is offline"
     if replica.broker_state == BrokerState.FENCED:
         return f"when {broker}, which is fenced, sends heartbeats and has caught up with the metadata"
     if replica.broker_state == BrokerState.UNREGISTERED:
         return f"when {broker}, which is not registered, is started"
     if replica.broker_state == BrokerState.SHUTTING_DOWN:
         return f"when {broker}, which is shutting down, has been started again"
-    if replica.directory_state == DirectoryState.GONE:
-        return f"when {broker} has the log directory of its replica back"
     return f"as soon as the next election is held for {broker}"
 
 

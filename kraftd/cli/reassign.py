@@ -4,8 +4,9 @@ between.
 Plans are files in the format of `kafka-reassign-partitions`, which takes them too. `plan` and `verify` ask
 kraftd's leader for topics and brokers; `execute` and `cancel` are Kafka's own APIs, sent to the active
 controller over Kafka's wire, and confirmed when committed. Before `execute` changes anything it looks whether
-there are these topics and brokers, and names brokers that moves wait for and that are not active, and
-partitions that nobody leads; as with Kafka, the moves begin for all that.
+there are these topics and brokers, and names brokers that moves wait for and that are not active,
+partitions that nobody leads, and, as `plan` does, replicas that stay and whose log directory is offline; as
+with Kafka, the moves begin for all that.
 
 Schema of `plan`: a file for `execute`: version, partitions (a list of topic, partition, replicas); and
     rollback, the same of what is now.
@@ -61,6 +62,7 @@ from kraftd.cli.reassignment_progress import (
     progress,
     settled,
     waits_for,
+    without_directory,
 )
 from kraftd.cli.topic_pages import describe_partitions
 from kraftd.metadata.views import ids_text
@@ -120,10 +122,14 @@ def plan_command(
     check_line(topics, "a topic's name")
     ids = parse_brokers(brokers)
     endpoints = bootstrap_of(context, bootstrap)
-    racks = _racks(endpoints, ids, timeout_ms)
-    present = _present(endpoints, list(dict.fromkeys(topics)), timeout_ms)
+    rows = _active(endpoints, ids, timeout_ms)
+    racks = {row["broker_id"]: row["rack"] for row in rows}
+    there = _unmoved(endpoints, list(dict.fromkeys(topics)), timeout_ms)
+    present = {key: tuple(one["replicas"]) for key, one in there.items()}
     _check_factor(present, racks, replication_factor)
     planned = spread(present, racks, replication_factor)
+    if warning := offline_directory_text(rows, there, planned):
+        note(warning)
     before = {key: present[key] for key in planned}
     data = {**assignment_data(planned), "rollback": assignment_data(before)}
     emit(data, output_of(context, output), lambda _: plan_text(before, planned))
@@ -157,7 +163,12 @@ def execute_command(
     brokers = sorted({one for replicas in wanted.values() for one in replicas})
     registered = registered_brokers(endpoints, brokers, timeout_ms)
     before = {key: settled(there[key]) for key in wanted}
-    for warning in filter(None, (inactive_text(registered, there, wanted), offline_text(there, wanted))):
+    warnings = (
+        inactive_text(registered, there, wanted),
+        offline_text(there, wanted),
+        offline_directory_text(registered, there, wanted),
+    )
+    for warning in filter(None, warnings):
         note(warning)
     try:
         outcome = reassignment_changes.begin(endpoints, wanted, timeout_ms, may_change_factor=not keep_factor)
@@ -256,22 +267,24 @@ def _described(
     return partitions_of(found)
 
 
-def _present(bootstrap: Sequence[Endpoint], topics: Sequence[str], timeout_ms: int) -> Assignment:
-    """Where the replicas of topics are that nobody moves."""
+def _unmoved(
+    bootstrap: Sequence[Endpoint], topics: Sequence[str], timeout_ms: int
+) -> dict[Key, Mapping[str, Any]]:
+    """The partitions of topics, none of which is being moved."""
     there = _described(bootstrap, topics, timeout_ms)
     for key, one in there.items():
         if one["adding_replicas"] or one["removing_replicas"]:
             raise RefusedError(f"{partition_text(key)} is being moved; wait for that, or call it off, first")
-    return {key: tuple(one["replicas"]) for key, one in there.items()}
+    return there
 
 
-def _racks(bootstrap: Sequence[Endpoint], ids: Sequence[NodeId], timeout_ms: int) -> dict[NodeId, str | None]:
-    """The racks of brokers that are all there and can take replicas now."""
+def _active(bootstrap: Sequence[Endpoint], ids: Sequence[NodeId], timeout_ms: int) -> list[Row]:
+    """Brokers that are all there and can take replicas now."""
     rows = registered_brokers(bootstrap, ids, timeout_ms)
     for row in rows:
         if row["state"] != "active":
             raise RefusedError(f"broker {row['broker_id']} is {row['state']}: what moves to it would wait")
-    return {row["broker_id"]: row["rack"] for row in rows}
+    return rows
 
 
 def _check_factor(present: Assignment, racks: Mapping[NodeId, object], factor: int | None) -> None:
@@ -385,6 +398,27 @@ def offline_text(there: Mapping[Key, Mapping[str, Any]], wanted: Assignment) -> 
     return (
         f"{partition_text((topic, number))} is offline: its move waits until {who}; "
         f"see partitions explain {topic}-{number}"
+    )
+
+
+def offline_directory_text(
+    brokers: Sequence[Row], there: Mapping[Key, Mapping[str, Any]], wanted: Assignment
+) -> str:
+    """Which replicas stay in a log directory that is offline; empty if none does."""
+    lost = without_directory(brokers, there, wanted)
+    if not lost:
+        return ""
+    if len(lost) == 1:
+        ((key, broker),) = lost
+        return (
+            f"broker {broker} has its replica of {partition_text(key)} in a log directory that is offline: "
+            f"that is no copy until the directory is back; see partitions explain {key[0]}-{key[1]}"
+        )
+    ids = sorted({broker for _, broker in lost})
+    who = f"brokers {ids_text(ids)} have" if len(ids) > 1 else f"broker {ids[0]} has"
+    return (
+        f"{who} {len(lost)} replicas in log directories that are offline: those are no copies until the "
+        "directories are back; see partitions list --under-replicated"
     )
 
 

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from kraftd.cli.outcomes import Row
 from kraftd.cli.reassignment_file import Assignment, Key, Replicas
-from kraftd.types import NodeId
+from kraftd.metadata.replica_states import has_online_directory
+from kraftd.records.messages import RegisterBrokerRecord
+from kraftd.types import NodeId, parse_uuid
 
 _NOT_THERE: Final[Mapping[str, Any]] = {
     "replicas": [],
@@ -56,6 +58,32 @@ def awaited(
     # A move to fewer replicas waits for all that stay, any other for what it adds.
     needed = staying if len(adding) < len(removing) else adding
     return [one for one in needed if one not in isr]
+
+
+def without_directory(
+    brokers: Iterable[Row], there: Mapping[Key, Mapping[str, Any]], wanted: Assignment
+) -> list[tuple[Key, NodeId]]:
+    """The replicas that stay, or are waited for, and whose log directory is offline.
+
+    Say broker 1 has lost the directory of its replica, 2 has another, and brokers 1 and 3 shall have them:
+    once 3 has caught up, 2 gives up its replica, and 3 alone has the data.
+    """
+    registered = {
+        row["broker_id"]: RegisterBrokerRecord(log_dirs=tuple(map(parse_uuid, row["log_dirs"])))
+        for row in brokers
+    }
+    found: list[tuple[Key, NodeId]] = []
+    for key, replicas in wanted.items():
+        now = there[key]
+        kept = waits_for(now, replicas) if {*replicas} == {*now["replicas"]} else replicas
+        found += [
+            (key, one)
+            for one, directory in zip(now["replicas"], now["directories"], strict=True)
+            if one in kept
+            and one in registered
+            and not has_online_directory(registered[one], parse_uuid(directory))
+        ]
+    return found
 
 
 def partitions_of(topics: Iterable[Mapping[str, Any]]) -> dict[Key, Mapping[str, Any]]:

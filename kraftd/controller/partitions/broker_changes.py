@@ -293,7 +293,7 @@ def _lost(broker_id: NodeId) -> _Event:
     """A broker that leaves the ISRs and the ELRs, since it may not have all records any more."""
     return _Event(
         lambda topics: topics.partitions_in_sync_or_eligible_on(broker_id),
-        lambda partition: Target(isr=without_broker(partition.isr, broker_id), unclean=(broker_id,)),
+        lambda partition: lost(partition, broker_id),
         without=(broker_id,),
     )
 
@@ -304,6 +304,11 @@ def _leaderless(topics: TopicsImage) -> PartitionList:
 
 def _as_it_is(_partition: PartitionRecord) -> Target:
     return Target()
+
+
+def lost(partition: PartitionRecord, broker_id: NodeId) -> Target:
+    """What a partition becomes as a broker is started anew after an unclean stop, or unregistered."""
+    return Target(isr=without_broker(partition.isr, broker_id), unclean=(broker_id,))
 
 
 def without_broker(isr: tuple[NodeId, ...], broker_id: NodeId) -> tuple[NodeId, ...]:

@@ -83,7 +83,7 @@ ELECTIONS: Final[Mapping[int, _Election]] = {
         (TopicsImage.partitions_not_preferred, TopicsImage.partitions_without_leader),
         "The preferred replica leads already.",
         ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-        "The preferred replica is not in sync, or its broker is not active.",
+        "The preferred replica is not in sync, its broker is not active, or its log directory is offline.",
     ),
     1: _Election(
         ElectionKind.UNCLEAN,
@@ -91,7 +91,7 @@ ELECTIONS: Final[Mapping[int, _Election]] = {
         (TopicsImage.partitions_without_leader,),
         "The partition has a leader.",
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        "No broker that has a replica is active.",
+        "No active broker has a replica in a log directory that is online.",
     ),
 }
 """By the number that Kafka's ElectionType has on the wire."""

@@ -3,7 +3,9 @@
 An API of kraftd. Says of each replica what its broker and its directory are like, and of a partition that
 nobody leads what becomes of it once a replica can lead, and what an unclean election would do now: each is an
 election held on the committed image, whose outcome is told and not written. Whether a broker that is down was
-stopped in order shows when it registers again: where that decides, both outcomes are told.
+stopped in order shows when it registers again: where that decides, both outcomes are told. Of one whose log
+directory failed it is known before: a Kafka broker has the directory back by a start alone, and says that it
+was stopped in order only if each of its directories does, which one that failed cannot.
 
 Of the partition and of each replica it tells the state, and of replicas that were taken away how far their
 deletion is: of a partition that is deleted, that alone.
@@ -18,6 +20,7 @@ from kraftd.controller.context import ReadContext
 from kraftd.controller.deletions.removals import Removed
 from kraftd.controller.deletions.tracker import Entry
 from kraftd.controller.operations import SessionReadOperation
+from kraftd.controller.partitions.broker_changes import lost
 from kraftd.controller.partitions.election import Candidates, ElectionKind, elect
 from kraftd.controller.partitions.partition_rules import (
     PartitionRules,
@@ -30,7 +33,7 @@ from kraftd.metadata.partition_conditions import BrokerState, DirectoryState, Le
 from kraftd.metadata.partition_states import PartitionState, state_in, state_of_leader
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
-from kraftd.metadata.parts.topics.partitions import UNASSIGNED
+from kraftd.metadata.parts.topics.partitions import UNASSIGNED, changed
 from kraftd.metadata.replica_states import assigned_state, has_online_directory
 from kraftd.protocol.messages import (
     ExplainPartitionRequest,
@@ -43,6 +46,8 @@ from kraftd.types import NO_NODE, ZERO_UUID, NodeId, Uuid
 
 _NO_TOPIC: Final = "there is no such topic"
 _NO_PARTITION: Final = "the topic has no such partition"
+_NOWHERE: Final = -1
+"""What an offset is called in an error, for a record that is in no log."""
 
 
 def explain_partition(context: ReadContext, request: ExplainPartitionRequest) -> ExplainPartitionResponse:
@@ -79,7 +84,7 @@ def _absent(context: ReadContext, request: ExplainPartitionRequest, why: str) ->
 def _explained(context: ReadContext, partition: PartitionRecord) -> ExplainPartitionResponse:
     rules = PartitionRules(context)
     topic = rules.of_topic(partition.topic_id)
-    elections = _Elections(context.image, partition, rules, topic.election)
+    elections = _Elections(context, partition, rules, topic.election)
     topic_id, index = partition.topic_id, partition.partition_id
     gone = _removed(context, lambda one: one.topic_id == topic_id and index in one.partitions)
     return ExplainPartitionResponse(
@@ -94,8 +99,8 @@ def _explained(context: ReadContext, partition: PartitionRecord) -> ExplainParti
         is_leader_recovering=bool(partition.leader_recovery_state),
         unclean_leader_id=elections.unclean_leader(),
         replicas=tuple(
-            _replica(context.image, partition, at, elections.leads_then(broker_id))
-            for at, broker_id in enumerate(partition.replicas)
+            _replica(context.image, partition, at, elections.leads_then(at))
+            for at in range(len(partition.replicas))
         ),
         removals=_removals(
             context.image, [one for one in gone if one.removed.broker_id not in partition.replicas]
@@ -172,41 +177,56 @@ class _Elections:
     """Elections of one partition that are held to be told of."""
 
     def __init__(
-        self, image: MetadataImage, partition: PartitionRecord, rules: PartitionRules, kind: ElectionKind
+        self, context: ReadContext, partition: PartitionRecord, rules: PartitionRules, kind: ElectionKind
     ) -> None:
-        self._image = image
+        self._image = context.image
         self._partition = partition
         self._kind = kind
-        self._now = Candidates(
-            partition.leader,
-            partition.replicas,
-            partition.isr,
-            partition.eligible_leader_replicas or (),
-            partition.last_known_elr or (),
-            has_elr(image),
-            lambda broker_id: rules.accepts(partition, broker_id),
-        )
+        self._has_elr = has_elr(context.image)
+        self._accepts_now = lambda broker_id: rules.accepts(partition, broker_id)
+        self._of_nobody = PartitionRules(context, without=partition.replicas)
+        """By which nobody can lead."""
 
-    def leads_then(self, broker_id: NodeId) -> LeadsThen:
-        """What becomes of a partition without leader once this replica, and no other, can lead."""
+    def leads_then(self, at: int) -> LeadsThen:
+        """What becomes of a partition without leader once the replica there, and no other, can lead."""
         if self._partition.leader != NO_NODE:
             return LeadsThen.NOTHING
-        elected = elect(self._kind, self._now._replace(is_acceptable=lambda one: one == broker_id))
+        broker_id = self._partition.replicas[at]
+        broker = self._image[BROKERS].get(broker_id)
+        directory = self._partition.directories[at]
+        # Either way it has to be started, and nothing will show that it was stopped in order.
+        must_start = broker is None or _directory_state(broker, directory) is DirectoryState.GONE
+        partition = self._after_unclean_start(broker_id) if must_start else self._partition
+        elected = elect(self._kind, self._candidates(partition, lambda one: one == broker_id))
         if elected.leader == NO_NODE:
             return LeadsThen.NOTHING
         if elected.is_unclean:
             return LeadsThen.MAY_LACK_RECORDS
-        broker = self._image[BROKERS].get(broker_id)
         is_running = broker is not None and is_active(broker)
-        return (
-            LeadsThen.WITHOUT_LOSS if is_running or not has_elr(self._image) else LeadsThen.UNLESS_IT_CRASHED
-        )
+        return LeadsThen.WITHOUT_LOSS if is_running or not self._has_elr else LeadsThen.UNLESS_IT_CRASHED
 
     def unclean_leader(self) -> NodeId:
         """Who would lead a partition without leader after an unclean election now, -1 if nobody."""
         if self._partition.leader != NO_NODE:
             return NO_NODE
-        return elect(ElectionKind.UNCLEAN, self._now).leader
+        return elect(ElectionKind.UNCLEAN, self._candidates(self._partition, self._accepts_now)).leader
+
+    def _after_unclean_start(self, broker_id: NodeId) -> PartitionRecord:
+        """The partition once a broker is registered anew that cannot tell of an orderly stop."""
+        partition = self._partition
+        change = self._of_nobody.change(partition, lost(partition, broker_id), self._kind)
+        return partition if change is None else changed(partition, change, _NOWHERE)
+
+    def _candidates(self, partition: PartitionRecord, is_acceptable: Callable[[NodeId], bool]) -> Candidates:
+        return Candidates(
+            partition.leader,
+            partition.replicas,
+            partition.isr,
+            partition.eligible_leader_replicas or (),
+            partition.last_known_elr or (),
+            self._has_elr,
+            is_acceptable,
+        )
 
 
 def refuse(_request: ExplainPartitionRequest, error: ErrorCode, text: str) -> ExplainPartitionResponse:

@@ -25,6 +25,12 @@ ELECTING = (
         ("ElectLeadersPlan.decision", "if not election.is_needed(partition):", "if False:"),
     ),
     of_elections(
+        "needless-election-and-impossible-one-sound-alike",
+        "Of a partition whose only replica is in a log directory that failed it is said that it has a leader.",
+        "test_what_is_said_is_true_of_an_active_broker_whose_log_directory_failed",
+        ("ElectLeadersPlan.decision", "election.error, election.text", "election.error, election.not_needed"),
+    ),
+    of_elections(
         "elected-for-nobody",
         "A request about all partitions is taken for one that names none, and nothing happens.",
         "test_of_all_partitions_those_are_told_that_needed_an_election",

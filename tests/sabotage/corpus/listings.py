@@ -11,6 +11,7 @@ _LISTING = "kraftd.controller.topics.listing"
 _CONDITIONS = "tests/unit/controller/test_partition_conditions.py"
 _NEW = "tests/unit/controller/test_uncommitted_partitions.py"
 _UNCOMMITTED = "kraftd.controller.uncommitted_partitions:UncommittedPartitions"
+_STARTS = "tests/unit/controller/test_explained_starts.py"
 _STATES = "tests/unit/controller/test_explained_states.py"
 _IN_CONDITION = "kraftd.controller.partitions.conditions"
 _EXPLAINING = "kraftd.controller.partitions.explaining"
@@ -100,10 +101,22 @@ LISTINGS = (
         "tests",
         (
             f"{_EXPLAINING}:_Elections.leads_then",
-            "elected = elect(self._kind, self._now._replace",
-            "elected = elect(ElectionKind.UNCLEAN, self._now._replace",
+            "elected = elect(self._kind, self._candidates(",
+            "elected = elect(ElectionKind.UNCLEAN, self._candidates(",
         ),
         where=(f"{_CONDITIONS}::test_what_brings_a_partition_back_is_what_its_election_would_do",),
+    ),
+    mutant(
+        "explains-a-directory-that-failed-as-stopped-in-order",
+        "KIP-966",
+        "A replica whose log directory failed is said to lead without loss once it is back, and is not eligible.",
+        "tests",
+        (
+            f"{_EXPLAINING}:_Elections.leads_then",
+            "self._after_unclean_start(broker_id) if must_start else self._partition",
+            "self._partition",
+        ),
+        where=(f"{_STARTS}::test_what_is_told_of_such_a_start_is_what_it_does",),
     ),
     mutant(
         "explains-the-deletions-of-a-topic-of-the-same-name",
@@ -212,6 +225,18 @@ LISTINGS = (
             'if row["state"] == "unknown"',
         ),
         where=("tests/unit/cli/test_reassign.py::test_who_cannot_take_what_moves_to_it_is_named",),
+    ),
+    mutant(
+        "a-replica-in-a-failed-directory-is-a-copy",
+        "KIP-858",
+        "A plan keeps a replica whose log directory failed and gives up the last copy, without a word.",
+        "tests",
+        (
+            "kraftd.cli.reassignment_progress:without_directory",
+            "if one in kept",
+            'if one not in now["replicas"]',
+        ),
+        where=("tests/unit/cli/test_reassign.py::test_plan_names_a_replica_in_a_log_directory_that_failed",),
     ),
     mutant(
         "a-session-of-another-start",

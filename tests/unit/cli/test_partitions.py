@@ -253,7 +253,17 @@ def test_a_partition_that_is_not_there_is_told_with_its_state_and_what_is_left_o
     [
         ({"broker_state": UNREGISTERED}, "when broker 1, which is not registered, is started"),
         ({"broker_state": SHUTTING_DOWN}, "when broker 1, which is shutting down, has been started again"),
-        ({"directory_state": GONE}, "when broker 1 has the log directory of its replica back"),
+        (
+            {"directory_state": GONE},
+            "when broker 1 is started anew with the log directory of its replica, which is offline",
+        ),
+        (
+            {"directory_state": GONE, "broker_state": FENCED},
+            (
+                "when broker 1, which is fenced, is started anew with the log directory of its replica, "
+                "which is offline"
+            ),
+        ),
         ({}, "as soon as the next election is held for broker 1"),
     ],
 )
@@ -308,6 +318,21 @@ def test_an_active_broker_without_the_directory_is_not_said_to_be_down(
     assert findings(kraftctl, quorum, replicas=replicas)[-1] == (
         "an unclean election finds nobody now: no broker that is active has the log directory of its replica"
     )
+
+
+def test_who_is_eligible_and_has_lost_its_directory_is_not_so_once_it_is_back(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    """Broker 3 led last: it leads only once no broker is eligible any more."""
+    lost = {"is_eligible": True, "directory_state": GONE}
+    told = findings(kraftctl, quorum, replicas=(replica(1, **lost), replica(2, **lost), replica(3)))
+    assert told[0] == (
+        "no replica is known that leads it without loss: a start that brings an offline log directory back "
+        "makes brokers 1,2 not eligible, as after a crash; the last known leader, if there is one, leads it "
+        "then, and may lack records that were acknowledged"
+    )
+    told = findings(kraftctl, quorum, replicas=(replica(1, **lost), replica(3, directory_state=GONE)))
+    assert "makes broker 1 not eligible" in told[0]
 
 
 def test_of_a_partition_that_is_led_it_is_said_who_lags_and_why(

@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -15,6 +15,7 @@ from kraftd.cli.outcomes import Outcomes
 from kraftd.cli.reassign import (
     _check_factor,
     inactive_text,
+    offline_directory_text,
     offline_text,
     parse_brokers,
     share_text,
@@ -25,10 +26,11 @@ from kraftd.cli.reassignment_file import assignment_data, assignment_line, read_
 from kraftd.cli.reassignment_progress import partitions_of, progress
 from kraftd.errors import ErrorCode
 from kraftd.protocol import messages as m
-from kraftd.types import parse_endpoint
+from kraftd.types import parse_endpoint, uuid_text
 from tests.unit.cli.kraftctl import Kraftctl, Outcome
-from tests.unit.cli.scripted import ScriptedKafkaNode
+from tests.unit.cli.scripted import ScriptedKafkaNode, ScriptedQuorum
 
+NOT_TOLD, LOST = (uuid_text(bytes(15) + bytes([number])) for number in (1, 2))
 ALTER, LIST = m.AlterPartitionReassignmentsRequest, m.ListPartitionReassignmentsRequest
 PLAN = {("a", 0): (1, 2), ("b", 3): (2,)}
 
@@ -397,10 +399,11 @@ def executed(
     there: dict[tuple[str, int], dict[str, Any]],
     begun: Any,
     *more: str,
+    brokers: Sequence[dict[str, Any]] = (),
 ) -> Outcome:
     """What `execute` says where that is there."""
     monkeypatch.setattr("kraftd.cli.reassign._described", lambda *_, **__: there)
-    monkeypatch.setattr("kraftd.cli.reassign.registered_brokers", lambda *_: [])
+    monkeypatch.setattr("kraftd.cli.reassign.registered_brokers", lambda *_: brokers)
     monkeypatch.setattr("kraftd.cli.reassign.reassignment_changes.begin", begun)
     return kraftctl("--bootstrap-controller", "127.0.0.1:1", "reassign", "execute", "--file", plan, *more)
 
@@ -458,7 +461,8 @@ def described(**fields: Any) -> dict[str, Any]:
         "adding_replicas": [],
         "removing_replicas": [],
     }
-    return {"topic": "a", "partitions": [plain | fields]}
+    one = plain | fields
+    return {"topic": "a", "partitions": [{"directories": [NOT_TOLD] * len(one["replicas"])} | one]}
 
 
 @pytest.mark.parametrize(
@@ -634,6 +638,108 @@ def test_many_that_nobody_leads_are_one_line(elr: list[int], says: str) -> None:
     there = {("a", 0): offline, ("b", 3): offline, ("c", 0): offline, ("d", 0): now()}
     wanted = {("a", 0): (3,), ("b", 3): (3,), ("c", 0): (2, 1), ("d", 0): (3,)}
     assert offline_text(there, wanted) == says, "c is reordered, which nobody has to lead for"
+
+
+D1, D2, D3 = (bytes([200, *[number] * 15]) for number in (1, 2, 3))
+
+
+def registered(broker_id: int, *log_dirs: bytes) -> dict[str, Any]:
+    """An active broker with these log directories online."""
+    return {"broker_id": broker_id, "state": "active", "log_dirs": list(map(uuid_text, log_dirs))}
+
+
+@pytest.mark.parametrize(
+    ("directories", "wanted", "is_told"),
+    [
+        pytest.param([uuid_text(D1), uuid_text(D2)], (1, 3), False, id="it is online"),
+        pytest.param([uuid_text(D3), uuid_text(D2)], (1, 3), True, id="it failed"),
+        pytest.param([LOST, uuid_text(D2)], (3, 1), True, id="nobody knows in which one it was"),
+        pytest.param([NOT_TOLD, uuid_text(D2)], (1, 3), False, id="it is not told yet"),
+        pytest.param([uuid_text(D3), uuid_text(D2)], (2, 3), False, id="the replica goes"),
+        pytest.param([uuid_text(D3), uuid_text(D2)], (1, 2), False, id="nothing is moved"),
+        pytest.param([uuid_text(D3), uuid_text(D2)], (2, 1), False, id="nothing is copied"),
+    ],
+)
+def test_a_replica_that_stays_in_a_log_directory_that_failed_is_named(
+    directories: list[str], wanted: tuple[int, ...], is_told: bool
+) -> None:
+    """It is in sync no more, and no move waits for it: 3 alone would have the data."""
+    brokers = [registered(1, D1), registered(2, D2), registered(3)]
+    there = {("a", 0): now(isr=[2], directories=directories)}
+    says = (
+        "broker 1 has its replica of partition 0 of a in a log directory that is offline: "
+        "that is no copy until the directory is back; see partitions explain a-0"
+    )
+    assert offline_directory_text(brokers, there, {("a", 0): wanted}) == (says if is_told else "")
+
+
+def test_a_move_that_waits_for_a_log_directory_that_failed_is_told() -> None:
+    """Broker 2 was being added when its directory failed, and the same move is asked for again."""
+    brokers = [registered(1, D1), registered(2, D2)]
+    there = {("a", 0): now(isr=[1], adding_replicas=[2], directories=[uuid_text(D1), uuid_text(D3)])}
+    told = offline_directory_text(brokers, there, {("a", 0): (1, 2)})
+    assert told.startswith("broker 2 has its replica of partition 0 of a in a log directory that is offline")
+
+
+def test_many_replicas_in_log_directories_that_failed_are_one_line() -> None:
+    failed = now(directories=[uuid_text(D3)] * 2)
+    there = {("a", 0): failed, ("b", 3): failed}
+    brokers = [registered(1, D1), registered(2, D2), registered(3)]
+    one_each = {("a", 0): (1, 3), ("b", 3): (3, 1)}
+    says = "in log directories that are offline: those are no copies until the directories are back; "
+    look = "see partitions list --under-replicated"
+    assert offline_directory_text(brokers, there, one_each) == f"broker 1 has 2 replicas {says}{look}"
+    assert offline_directory_text(brokers, there, {("a", 0): (1, 2, 3)}) == (
+        f"brokers 1,2 have 2 replicas {says}{look}"
+    )
+
+
+def test_execute_names_a_replica_in_a_log_directory_that_failed(
+    kraftctl: Kraftctl, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = now(isr=[2], leader=2, directories=[uuid_text(D3), uuid_text(D2)])
+    there = {("a", 0): now(replicas=[2], isr=[2], leader=2), ("b", 3): failed}
+    plan.write_text(assignment_line({("a", 0): (1,), ("b", 3): (1, 3)}))
+    brokers = [registered(1, D1), registered(2, D2), registered(3)]
+    done = executed(kraftctl, monkeypatch, plan, there, accepted, brokers=brokers)
+    assert done.code == 0
+    assert done.err.startswith("kraftctl: broker 1 has its replica of partition 3 of b in a log directory")
+
+
+def test_plan_names_a_replica_in_a_log_directory_that_failed(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    """It copies as little as may be, and so keeps the replica of broker 1; 3 alone would have the data."""
+    partitions = (
+        m.DescribeTopicsResponsePartition(
+            partition_index=0, leader_id=2, replicas=(1, 2), isr=(2,), directories=(D3, D2)
+        ),
+    )
+    responses = quorum.nodes[2].responses
+    responses[m.DescribeTopicsRequest] = lambda _: m.DescribeTopicsResponse(
+        topics=(m.DescribeTopicsResponseTopic(name="a", topic_id=b"a" * 16, partitions=partitions),)
+    )
+    responses[m.ListBrokersRequest] = lambda request: m.ListBrokersResponse(
+        brokers=tuple(
+            m.ListBrokersResponseBroker(broker_id=one, is_fenced=False, log_dirs=(directory,))
+            for one, directory in ((1, D1), (2, D2), (3, b"3" * 16))
+            if one in request.broker_ids
+        )
+    )
+
+    def planned(*how: str) -> Outcome:
+        node = "--bootstrap-controller", quorum.bootstrap
+        return kraftctl(*node, "reassign", "plan", "--topic", "a", "-o", "json", *how)
+
+    outcome = planned("--brokers", "1,3")
+    assert (outcome.code, outcome.data["partitions"][0]["replicas"]) == (0, [1, 3])
+    assert outcome.err == (
+        "kraftctl: broker 1 has its replica of partition 0 of a in a log directory that is offline: "
+        "that is no copy until the directory is back; see partitions explain a-0\n"
+    )
+    assert planned("--brokers", "2,3").err == ""
+    unchanged = planned("--brokers", "1,2")
+    assert (unchanged.data["partitions"], unchanged.err) == ([], ""), "nothing moves"
 
 
 def test_a_topic_that_needs_more_brokers_is_named() -> None:

@@ -20,7 +20,7 @@ from kraftd.protocol.messages import (
 from kraftd.records.messages import ConfigRecord, PartitionChangeRecord, RemoveTopicRecord
 from kraftd.types import Endpoint, Now, uuid_text
 from tests.unit.controller.broker_world import BrokerWorld
-from tests.unit.controller.cluster import FENCE, STOP, Cluster, decided, led
+from tests.unit.controller.cluster import FENCE, STOP, Cluster, decided, directory, led
 
 PREFERRED, UNCLEAN = 0, 1
 TOPIC = 2
@@ -141,6 +141,32 @@ def test_nobody_is_there_to_lead(cluster):
     cluster.topic("a", offline((1, 2), isr=(1,)))
     outcome = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     assert ask(cluster, UNCLEAN, ("a", 0)) == ([], [("a", {0: outcome})])
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome", "says"),
+    [
+        (
+            PREFERRED,
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            (
+                "The preferred replica is not in sync, its broker is not active, or its log directory is "
+                "offline."
+            ),
+        ),
+        (
+            UNCLEAN,
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            "No active broker has a replica in a log directory that is online.",
+        ),
+    ],
+)
+def test_what_is_said_is_true_of_an_active_broker_whose_log_directory_failed(cluster, kind, outcome, says):
+    cluster.topic("a", offline((1,), isr=(1,), directories=(directory(9),)))
+    plan = elect_leaders(cluster.context(2), request(kind, ("a", 0)))
+    records, response = decided(plan, cluster.context(2))
+    assert (records, told(response)) == ([], [("a", {0: outcome})])
+    assert response.replica_election_results[0].partition_result[0].error_message == says
 
 
 # --- what is named
