@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 from kraftd.cli.pages import Listing, ask_pages
 from kraftd.metadata.replica_states import RemovalReason, ReplicaState
 from kraftd.protocol.messages import (
+    ExplainPartitionResponseRemoval,
     ListDeletionsRequest,
     ListDeletionsResponse,
     ListDeletionsResponseRemoval,
@@ -32,23 +33,25 @@ _DATA: Final[Mapping[int, str]] = {
 }
 _SET_ASIDE: Final = "in -stray if it was there: look"
 _DOWN_UNHEARD: Final = "perhaps there, until the broker is back"
+_LOST: Final = "there, since its log directory is offline"
+_LOST_UNHEARD: Final = "perhaps there, since its log directory is offline"
 READ_UNHEARD: Final = (
     "gone, or in -delete for a minute at most (the broker may have read the deletion under an earlier active "
     "controller)"
 )
 """Where the data is, by state, in words."""
 
-UNCERTAIN: Final = frozenset((_SET_ASIDE, _DOWN_UNHEARD))
+UNCERTAIN: Final = frozenset((_SET_ASIDE, _DOWN_UNHEARD, _LOST_UNHEARD))
 """The words for data of which nobody knows whether it is there."""
 
 
 def list_deletions(bootstrap: Sequence[Endpoint], timeout_ms: int, *, is_all: bool) -> Row:
     """What was taken away; the schema of `topics deletions`."""
-    found: dict[tuple[int, int], Row] = {}
+    found: dict[tuple[int, int, tuple[int, ...]], Row] = {}
     known = {"begin_offset": -1, "dropped": 0}
 
     def take(request: ListDeletionsRequest, response: ListDeletionsResponse) -> ListDeletionsRequest | None:
-        found.update({(one.offset, one.broker_id): _row(one) for one in response.removals})
+        found.update({(one.offset, one.broker_id, one.partitions): _row(one) for one in response.removals})
         known.update(begin_offset=response.begin_offset, dropped=response.dropped_count)
         cursor = response.next_cursor
         return (
@@ -73,9 +76,10 @@ def _row(removal: ListDeletionsResponseRemoval) -> Row:
         "offset": removal.offset,
         "reason": REASONS.get(removal.reason, _UNKNOWN),
         "state": STATES.get(removal.state, _UNKNOWN),
-        "data": data_text(removal.state, is_set_aside=removal.is_set_aside, is_heard=removal.is_heard),
+        "data": data_text(removal),
         "set_aside": removal.is_set_aside,
         "heard": removal.is_heard,
+        "directory_offline": removal.is_directory_offline,
         "removed_ms": removal.removed_ms,
         "since_ms": removal.since_ms,
     }
@@ -86,12 +90,14 @@ def short_state(state: str) -> str:
     return state.removeprefix("Replica").removesuffix("Replica").removesuffix("Partition")
 
 
-def data_text(state: int, *, is_set_aside: bool, is_heard: bool) -> str:
+def data_text(removal: ListDeletionsResponseRemoval | ExplainPartitionResponseRemoval) -> str:
     """Where the data is of a replica that was taken away."""
-    if is_set_aside:
+    if removal.is_directory_offline:
+        return _LOST if removal.is_heard else _LOST_UNHEARD
+    if removal.is_set_aside:
         return _SET_ASIDE
-    if state == ReplicaState.DELETION_INELIGIBLE and not is_heard:
+    if removal.state == ReplicaState.DELETION_INELIGIBLE and not removal.is_heard:
         return _DOWN_UNHEARD
-    if state == ReplicaState.DELETION_SUCCESSFUL and not is_heard:
+    if removal.state == ReplicaState.DELETION_SUCCESSFUL and not removal.is_heard:
         return READ_UNHEARD
-    return _DATA.get(state, _UNKNOWN)
+    return _DATA.get(removal.state, _UNKNOWN)

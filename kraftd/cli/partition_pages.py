@@ -193,9 +193,10 @@ def _removal(removal: ExplainPartitionResponseRemoval) -> Row:
         "broker": BROKER_STATES.get(removal.broker_state, _UNKNOWN),
         "offset": removal.offset,
         "reason": REASONS.get(removal.reason, _UNKNOWN),
-        "data": data_text(removal.state, is_set_aside=removal.is_set_aside, is_heard=removal.is_heard),
+        "data": data_text(removal),
         "set_aside": removal.is_set_aside,
         "heard": removal.is_heard,
+        "directory_offline": removal.is_directory_offline,
     }
 
 

@@ -11,7 +11,8 @@ Schema of `explain`: topic, topic_id, partition, state (Kafka's name: NonExisten
     partition_epoch, isr, min_isr, unclean_election_allowed, leader_recovering, unclean_leader (-1 none),
     replicas (a list of broker_id, state (Kafka's name), broker, directory, directory_id, in_sync, eligible,
     adding, removing, leads), removed (replicas that were taken away: a list of broker_id, state, broker,
-    offset, reason, data, set_aside, heard, as in `topics deletions`), findings (sentences).
+    offset, reason, data, set_aside, heard, directory_offline, as in `topics deletions`), findings
+    (sentences).
     `leads` is yes for the leader, and no for the others; where there is none, what becomes of the partition
     once this replica can lead: without loss, unless it crashed, may lack records, or no.
     Of a partition that is not there, only state, removed and findings say something.
@@ -35,8 +36,14 @@ from kraftd.cli.options import (
     parse_partition,
 )
 from kraftd.cli.output import columns, emit, id_text, ids_or_dash, labels
-from kraftd.cli.partition_pages import explain_partition, list_partitions, moves_text, state_name
-from kraftd.metadata.partition_conditions import PartitionCondition
+from kraftd.cli.partition_pages import (
+    DIRECTORY_STATES,
+    explain_partition,
+    list_partitions,
+    moves_text,
+    state_name,
+)
+from kraftd.metadata.partition_conditions import DirectoryState, PartitionCondition
 from kraftd.metadata.partition_states import PartitionState
 from kraftd.metadata.views import ids_text
 
@@ -168,4 +175,5 @@ def _replica_cells(replica: Row, is_offline: bool) -> tuple[object, ...]:
 
 
 def _removed_cells(removed: Row) -> tuple[object, ...]:
-    return (removed["broker_id"], short_state(removed["state"]), removed["broker"], "-", "-", "-", "-")
+    directory = DIRECTORY_STATES[DirectoryState.GONE] if removed["directory_offline"] else "-"
+    return (removed["broker_id"], short_state(removed["state"]), removed["broker"], directory, "-", "-", "-")

@@ -18,8 +18,8 @@ Schema of `deletions`: begin_offset (of what was taken away before it nothing is
     replicas that are not kept any more), removals (a list of topic, topic_id, partitions, broker_id, offset
     (of the record that took them away), reason (topic deleted, reassigned), state (Kafka's name), data (where
     it is, in words), set_aside (it stays in -stray), heard (whether the active controller has heard all that
-    the broker reported since), removed_ms, since_ms (of the state; unless heard, when this active controller
-    was told of it)).
+    the broker reported since), directory_offline (it is ineligible because its log directory is offline),
+    removed_ms, since_ms (of the state; unless heard, when this active controller was told of it)).
 
 Follows: Kafka's CreateTopics and DeleteTopics; the names of options and the lines of `kafka-topics`.
 Differs: `list` has numbers beside the names, and each topic that was created has its own.
@@ -64,6 +64,7 @@ _IDS_MAX = 8
 """So many partitions are named in a row of a table; more are counted."""
 
 _PERHAPS_GONE = "Gone?"
+_DIRECTORY_OFFLINE = "DirOffline"
 
 _SHORT_REASONS: Mapping[str, str] = {"topic deleted": "deleted", "reassigned": "moved"}
 """Why replicas were taken away, for a table."""
@@ -268,11 +269,13 @@ def _some_ids(ids: Sequence[int]) -> str:
 
 def _deletion_state(row: Mapping[str, Any]) -> str:
     """The part of Kafka's name that differs, with a question mark where it is open whether data is there; of
-    what was deleted, and may have been long ago, that.
+    what was deleted, and may have been long ago, that; and for which of two reasons it is ineligible.
     """
     if row["data"] == READ_UNHEARD:
         return _PERHAPS_GONE
     short = short_state(row["state"]).removeprefix("Deletion")
+    if row["directory_offline"]:
+        short = _DIRECTORY_OFFLINE
     return f"{short}?" if row["data"] in UNCERTAIN else short
 
 

@@ -71,6 +71,8 @@ class Moment(msgspec.Struct, frozen=True, array_like=True):
     """Whether the broker is registered from then on."""
     is_registration: bool = False
     timestamp_ms: int = -1
+    broker_epoch: int = -1
+    """Which start of the broker is registered from then on."""
 
 
 class Place(NamedTuple):
@@ -179,7 +181,9 @@ class MomentsReader:
             cause, what = Fate.LOST, "lost all its log directories"
         place = record.broker_id, offset, batch_base_offset, epoch
         log_dirs = tuple(record.log_dirs) or known.log_dirs
-        self._add(Moment(*place, what, after, cause, is_controlled, log_dirs))
+        self._add(
+            Moment(*place, what, after, cause, is_controlled, log_dirs, broker_epoch=known.broker_epoch)
+        )
 
 
 def _names_nothing(change: BrokerRegistrationChangeRecord) -> bool:
@@ -195,7 +199,16 @@ def _registered(
     after = Fate.LOST if record.fenced else Fate.SHUTTING_DOWN if is_controlled else Fate.ACTIVE
     place = record.broker_id, offset, batch_base_offset, epoch
     what = "was registered fenced" if record.fenced else "was registered"
-    return Moment(*place, what, after, Fate.LOST, is_controlled, tuple(record.log_dirs), is_registration=True)
+    return Moment(
+        *place,
+        what,
+        after,
+        Fate.LOST,
+        is_controlled,
+        tuple(record.log_dirs),
+        is_registration=True,
+        broker_epoch=record.broker_epoch,
+    )
 
 
 class BrokerMoments:

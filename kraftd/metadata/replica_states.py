@@ -1,14 +1,17 @@
 """The state of a replica: Kafka's seven, computed of what is known, and every legal move between them.
 
 Nobody stores a state. That of an assigned replica follows from its broker and its directory
-(`assigned_state`); that of one which a deletion or a reassignment took away, from its broker and from how far
-that has read the log (`removed_state`). `MOVES` has every step that there is; `ROUTES`, what one record does
-in several steps. Who sees a move that neither has does not make it, and says so.
+(`assigned_state`); that of one which a deletion or a reassignment took away, from its broker, its directory
+and from how far the broker has read the log (`removed_state`). `MOVES` has every step that there is;
+`ROUTES`, what one record does in several steps. Who sees a move that neither has does not make it, and says
+so.
 
 A broker renames the log of a replica that is taken away when it applies the record that says so. What it
 reports afterwards, in its heartbeats, is the offset up to which it has applied records: that, and nothing
 else, tells a controller that the data is gone. A broker that is starting, and does not want to be unfenced
-yet, has read records that its logs have not heard of: what it reports then tells nothing.
+yet, has read records that its logs have not heard of: what it reports then tells nothing. In a log directory
+that failed no broker renames anything, whatever it has read: the data comes back with the disk, at a start
+of the broker, which finds it then (`lost_in`).
 
 Follows: the ReplicaStateMachine of Kafka's controller before KRaft, whose names these are; KRaft's has none.
 Differs: NewReplica is a replica whose broker has not told the directory yet (KIP-858), so that one whose
@@ -39,7 +42,9 @@ class ReplicaState(IntEnum):
     DELETION_SUCCESSFUL = 5
     """It was taken away, and its broker has read that."""
     DELETION_INELIGIBLE = 6
-    """It was taken away, and its broker, which has not read that, is down: its data stays."""
+    """It was taken away, and its broker, which has not read that, is down, or its directory is offline: its
+    data stays.
+    """
 
     @property
     def label(self) -> str:
@@ -78,7 +83,7 @@ MOVES: Final[frozenset[_Move]] = frozenset(
         (ReplicaState.OFFLINE, ReplicaState.NEW),  # its broker is back, and has not told the directory yet
         (ReplicaState.OFFLINE, ReplicaState.DELETION_STARTED),  # its broker is told to delete it
         (ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL),  # its broker has read that
-        (ReplicaState.DELETION_STARTED, ReplicaState.DELETION_INELIGIBLE),  # its broker went down before
+        (ReplicaState.DELETION_STARTED, ReplicaState.DELETION_INELIGIBLE),  # its broker or directory went
         (
             ReplicaState.DELETION_INELIGIBLE,
             ReplicaState.OFFLINE,
@@ -92,7 +97,7 @@ ROUTES: Final[Mapping[_Move, tuple[ReplicaState, ...]]] = {
     # Its directory is known at once: its broker has one only, or is down.
     (ReplicaState.NON_EXISTENT, ReplicaState.ONLINE): (ReplicaState.NEW,),
     (ReplicaState.NON_EXISTENT, ReplicaState.OFFLINE): (ReplicaState.NEW,),
-    # It is taken away; its broker may be down.
+    # It is taken away; its broker may be down, or its directory offline.
     (ReplicaState.NEW, ReplicaState.DELETION_STARTED): (ReplicaState.OFFLINE,),
     (ReplicaState.ONLINE, ReplicaState.DELETION_STARTED): (ReplicaState.OFFLINE,),
     (ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE): (ReplicaState.DELETION_STARTED,),
@@ -140,15 +145,40 @@ def assigned_state(broker: RegisterBrokerRecord | None, directory: Uuid) -> Repl
     return ReplicaState.ONLINE if has_online_directory(broker, directory) else ReplicaState.OFFLINE
 
 
-def removed_state(removed_at: Offset, reported: Offset, *, is_up: bool) -> ReplicaState:
+def removed_state(
+    removed_at: Offset, reported: Offset, *, is_up: bool, is_lost: bool = False
+) -> ReplicaState:
     """The state of a replica that the record at `removed_at` took away.
 
     `reported` is the offset of the last record that its broker is known to have applied, -1 if none is;
-    `is_up`, whether that broker is registered and not fenced.
+    `is_up`, whether that broker is registered and not fenced; `is_lost`, whether the directory is offline.
     """
+    if is_lost:
+        return ReplicaState.DELETION_INELIGIBLE
     if reported >= removed_at:
         return ReplicaState.DELETION_SUCCESSFUL
     return ReplicaState.DELETION_STARTED if is_up else ReplicaState.DELETION_INELIGIBLE
+
+
+def lost_when_removed(broker: RegisterBrokerRecord | None, directory: Uuid) -> int | None:
+    """The epoch in which a broker has lost the directory of a replica that is taken away from it; None if it
+    has it, or nobody knows.
+    """
+    is_lost = broker is not None and not has_online_directory(broker, directory)
+    return broker.broker_epoch if broker is not None and is_lost else None
+
+
+def lost_in(before: int | None, broker: RegisterBrokerRecord | None, directory: Uuid) -> int | None:
+    """The same later, by what is registered of the broker now; `before` is what it was.
+
+    What a process has lost, it has again once it was started anew, in another epoch: what it registers
+    meanwhile may list all the directories that it began with. A start may have found a replica whose
+    directory is `LOST`: nobody knows which that was.
+    """
+    if broker is None or (before is not None and before == broker.broker_epoch):
+        return before
+    has_it = directory == LOST or has_online_directory(broker, directory)
+    return None if has_it else broker.broker_epoch
 
 
 def has_online_directory(broker: RegisterBrokerRecord, directory: Uuid) -> bool:

@@ -154,8 +154,8 @@ TABLES: Final[dict[str, TableSchema]] = {
     "replica_states": TableSchema(
         "a state that a replica was in, as far as a log alone tells: `known_by` is registration (of its "
         "broker: whether the replica can be read stands in no record), removal (it was taken away, and "
-        "whether its broker has read that is not known) or restart (its broker came back after that, so it "
-        "has read it)",
+        "whether its broker has read that is not known, or its log directory is offline) or restart (its "
+        "broker came back after that, with the directory, so it has read it)",
         pa.schema(
             [*_OF_PARTITION, ("broker_id", pa.int32()), ("state", _TEXT), ("known_by", _TEXT), *_OF_SPAN]
         ),

@@ -65,6 +65,8 @@ class BrokerDisk(msgspec.Struct):
     """The epoch of the process that stopped in order; -1 if the last one did not."""
     replicas: dict[PartitionKey, Uuid] = {}
     """Which replica is in which directory."""
+    left: dict[PartitionKey, Uuid] = {}
+    """Replicas that were taken away and lie, under their names, in directories that had failed by then."""
     strays: dict[PartitionKey, Offset] = {}
     """Replicas that were renamed to `…-stray`, and lie there still: up to where the log was read then."""
     data: Data = msgspec.field(default_factory=Data)
@@ -82,6 +84,7 @@ class BrokerDisk(msgspec.Struct):
         self.data.forget(gone)
         for key in gone:
             del self.replicas[key]
+        self.left = {key: where for key, where in self.left.items() if where not in self.failed}
         self.directories = tuple(
             new_id(16) if directory in self.failed else directory for directory in self.directories
         )
@@ -195,12 +198,13 @@ class SimBroker:
             self.is_paused = False
             self.loop.resume()
 
-    def fail_directory(self) -> bool:
-        """One of several directories that work fails; whether there was one to spare."""
+    def fail_directory(self, directory: Uuid | None = None) -> bool:
+        """One of several directories that work fails, any if not said; whether there was one to spare."""
         working = self.disk.working
         if not self.is_up or len(working) < 2:
             return False
-        directory = working[int(self.world.random.random() * len(working))]
+        if directory is None:
+            directory = working[int(self.world.random.random() * len(working))]
         self.disk.failed.add(directory)
         self.replicas.lose(directory)
         self.world.tell(self.id, "directory_failed", directory=directory.hex())

@@ -107,12 +107,17 @@ class Replicas:
         disk = self._broker.disk
         deleted = disk.replicas.keys() - set(mine)
         disk.data.forget(deleted)
-        if before is None:
-            # What a process finds that the metadata does not know it sets aside, and nobody removes that.
-            disk.strays.update(dict.fromkeys(deleted, disk.log.published_offset))
+        disk.left |= {key: disk.replicas[key] for key in deleted}
         for key in deleted:
             del disk.replicas[key]
             self._unassigned.pop(key, None)
+        # In a directory that failed nothing is removed: a process finds it that is started with it.
+        removed = {key for key, where in disk.left.items() if where not in disk.failed}
+        for key in removed:
+            del disk.left[key]
+        if before is None:
+            # What a process finds that the metadata does not know it sets aside, and nobody removes that.
+            disk.strays.update(dict.fromkeys(removed.difference(mine), disk.log.published_offset))
         for key in mine:
             partition = image[TOPICS].partition(*key)
             assert partition is not None

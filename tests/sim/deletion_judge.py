@@ -2,9 +2,10 @@
 
 A `DeletionJudge` is shown each move that the tracker of a controller makes. What it calls
 ReplicaDeletionSuccessful must not be on that broker's disk, then and later, unless the broker has read that
-the replica is assigned to it once more; and what it calls removed for good must not lie there as `…-stray`.
+the replica is assigned to it once more; and what it calls removed for good must not lie there as `…-stray`,
+nor in a directory of which it knows that it failed before the broker could remove anything there.
 Once everything was healed, nothing waits for a broker that lives:
-what is ReplicaDeletionStarted is successful in bounded time.
+what is ReplicaDeletionStarted is successful in bounded time; unless it is in a directory that is not back.
 
 Not here: when the tracker moves what (`kraftd.controller.deletions.tracker`), and what a broker does with its
 disk (`broker_replicas`).
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from kraftd.audit.invariant import Violation
 from kraftd.audit.placements import PartitionKey
 from kraftd.controller.deletions.tracker import DeletionTracker, Entry
+from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.replica_states import ReplicaState
 from kraftd.types import NodeId, Now
@@ -66,9 +68,16 @@ class DeletionJudge:
         leader = self._leader()
         if leader is None or leader.parts is None:
             return []
-        live = {broker.id for broker in self._brokers.values() if is_live(broker)}
-        entries = leader.parts.controller.deletions.entries()
-        return [entry for entry in entries if entry.state in WAITING and entry.removed.broker_id in live]
+        live = {broker.id: broker.disk.working for broker in self._brokers.values() if is_live(broker)}
+        return [
+            entry
+            for entry in leader.parts.controller.deletions.entries()
+            if entry.state in WAITING
+            and entry.removed.broker_id in live
+            and not (
+                entry.is_directory_offline and entry.removed.directory not in live[entry.removed.broker_id]
+            )
+        ]
 
     def _leader(self) -> "SimNode | None":
         return next((node for node in self._world.nodes.values() if node.is_leader), None)
@@ -76,6 +85,7 @@ class DeletionJudge:
     def _expect_gone(self, node: "SimNode", tracker: DeletionTracker, entry: Entry) -> None:
         removed = entry.removed
         broker = self._brokers.get(removed.broker_id)
+        self._expect_offline(node, entry)
         for partition in removed.partitions:
             key = removed.topic_id, partition
             if broker is None or key not in broker.disk.replicas or _has_it_again(broker, key):
@@ -85,6 +95,18 @@ class DeletionJudge:
                 where = f"its log is there, read up to {broker.disk.log.published_offset}"
                 text = f"DeletedDataIsGone: {text}, removed at {removed.offset}; {where}"
                 self._world.fail(node.id, Violation(text))
+
+    def _expect_offline(self, node: "SimNode", entry: Entry) -> None:
+        """What was left in a directory that the controller knows as lost is not said to be removed."""
+        removed = entry.removed
+        broker = self._brokers.get(removed.broker_id)
+        if broker is None or node.parts is None or entry.is_set_aside:
+            return
+        known = node.parts.controller.image[BROKERS].get(broker.id)
+        left = {broker.disk.left.get((removed.topic_id, each)) for each in removed.partitions}
+        if known is not None and removed.directory in left and removed.directory not in known.log_dirs:
+            text = f"node {node.id} calls {removed.topic} of {broker.id} {entry.state.label}: {entry}"
+            self._world.fail(node.id, Violation(f"OfflineDataStays: {text}"))
 
     def _expect_told(self, node: "SimNode", entry: Entry) -> None:
         """Of what is called gone for good nothing is set aside."""

@@ -4,10 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
+from kraftd.controller.deletions import tracker
+from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.replica_states import ReplicaState
 from kraftd.protocol import messages as m
 from kraftd.types import NodeId, Uuid
 from tests.firing import fires
+from tests.sim import broker_process
+from tests.sim.broker_process import SimBroker
 from tests.sim.broker_story import SESSION_US, Story
 from tests.sim.deletion_judge import DELETED
 from tests.sim.fault_base import MS, S
@@ -23,9 +27,14 @@ def delete(story: Story, topic_id: Uuid) -> None:
 
 def states(story: Story) -> Mapping[NodeId, ReplicaState]:
     """What the active controller says of the replicas of each broker that were taken away last."""
+    return {entry.removed.broker_id: entry.state for entry in entries(story)}
+
+
+def entries(story: Story) -> list[tracker.Entry]:
+    """What the active controller knows of replicas that were taken away."""
     parts = story.leader.parts
     assert parts is not None
-    return {entry.removed.broker_id: entry.state for entry in parts.controller.deletions.entries()}
+    return [*parts.controller.deletions.entries()]
 
 
 def judged(story: Story) -> None:
@@ -106,6 +115,65 @@ def test_data_that_is_set_aside_and_said_to_be_removed_is_seen(story: Story, ids
     story.run(2 * S)
     story.brokers[0].disk.strays[topic_id, 0] = 1_000_000
     with fires("StrayDataIsTold", rf"says that t-\[0\] of {ids[0]} are removed"):
+        delete(story, topic_id)
+        story.run(2 * HEARTBEAT_US)
+
+
+def lose_directory(story: Story, topic_id: Uuid) -> SimBroker:
+    """The directory of the first partition at the first broker fails, and that is registered; the broker."""
+    story.run(2 * S)
+    broker = story.brokers[0]
+    assert broker.fail_directory(broker.disk.replicas[topic_id, 0])
+    (left,) = broker.disk.working
+    registered = lambda: story.leader.parts.controller.image[BROKERS].get(broker.id)  # noqa: E731
+    story.until(lambda: registered().log_dirs == (left,), 5 * S)
+    return broker
+
+
+def test_who_has_lost_the_directory_finds_the_data_at_its_next_start(
+    story: Story, ids: tuple[NodeId, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_process, "MENDED_PART", 1.0)
+    topic_id = story.place("t", ids)
+    broker = lose_directory(story, topic_id)
+    delete(story, topic_id)
+    story.run(2 * HEARTBEAT_US)
+    others = dict.fromkeys(ids, SUCCESSFUL)
+    assert states(story) == {**others, broker.id: INELIGIBLE}
+    assert (topic_id, 0) in broker.disk.left
+    judged(story)
+    broker.crash()
+    story.until(lambda: story.cluster.fencings[broker.id] > 0, 2 * SESSION_US)
+    broker.start()
+    story.until(lambda: states(story) == others)
+    assert (topic_id, 0) in broker.disk.strays
+    aside = [one.removed.broker_id for one in entries(story) if one.is_set_aside]
+    assert aside == [broker.id]
+    judged(story)
+
+
+def test_a_directory_that_does_not_come_back_holds_nobody_up(
+    story: Story, ids: tuple[NodeId, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_process, "MENDED_PART", 0.0)
+    topic_id = story.place("t", ids)
+    broker = lose_directory(story, topic_id)
+    delete(story, topic_id)
+    broker.crash()
+    broker.start()
+    story.run(2 * SESSION_US)
+    assert states(story)[broker.id] is INELIGIBLE
+    assert not broker.disk.left
+    judged(story)
+
+
+def test_data_in_an_offline_directory_that_is_said_to_be_removed_is_seen(
+    story: Story, ids: tuple[NodeId, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker, "lost_when_removed", lambda _broker, _directory: None)
+    topic_id = story.place("t", ids)
+    broker = lose_directory(story, topic_id)
+    with fires("OfflineDataStays", f"calls t of {broker.id} ReplicaDeletionSuccessful"):
         delete(story, topic_id)
         story.run(2 * HEARTBEAT_US)
 

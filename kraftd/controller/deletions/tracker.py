@@ -6,10 +6,15 @@ for started, or, where the broker is down, for ineligible, until the broker's ne
 fenced behind a deletion, and is ready when it is first heard of, may have been starting. A snapshot tells
 of no deletion: behind one the tracker begins anew, and says where.
 
-An entry is what one record took away from one broker: all of it has one state. A broker renames the log of a
-replica that is taken away to `…-delete`, and removes that after `log.segment.delete.delay.ms`. One that was
-down when it should have, and was started anew, renames it to `…-stray`, and nobody ever removes that.
-`is_set_aside` tells of these.
+An entry is what one record took away from one log directory of a broker: all of it has one state. A broker
+renames the log of a replica that is taken away to `…-delete`, and removes that after
+`log.segment.delete.delay.ms`. One that was down when it should have, and was started anew, renames it to
+`…-stray`, and nobody ever removes that. `is_set_aside` tells of these.
+
+In a directory that is offline nothing is renamed, whatever its broker reports: an entry of it is ineligible,
+and no heartbeat moves it, until the broker is started anew with the directory, and finds the data. Of what
+was renamed less than a minute before the directory failed nobody knows whether it was: it is told as set
+aside.
 
 Follows: the TopicDeletionManager of Kafka's controller before KRaft; what brokers do, LogManager of Kafka
 4.3. Differs: nothing waits for it.
@@ -25,8 +30,16 @@ from kraftd.controller.deletions.removals import Added, Removed, found_in
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
-from kraftd.metadata.replica_states import RemovalReason, ReplicaState, removed_state, steps
+from kraftd.metadata.replica_states import (
+    RemovalReason,
+    ReplicaState,
+    lost_in,
+    lost_when_removed,
+    removed_state,
+    steps,
+)
 from kraftd.records.committed import CommittedBatch
+from kraftd.records.messages import RegisterBrokerRecord
 from kraftd.types import Epoch, NodeId, Now, Offset, Uuid
 
 REPLICAS_MAX: Final = 10_000
@@ -51,13 +64,14 @@ PASSED_MAX_MS: Final = 5_000
 sets a clock forward makes no time pass.
 """
 
-_Key: TypeAlias = tuple[Offset, NodeId]
+_Place: TypeAlias = tuple[Offset, NodeId]
+_Key: TypeAlias = tuple[Offset, NodeId, Uuid]
 _Entries: TypeAlias = "OrderedDict[_Key, Entry]"
 """The oldest first. Of a plain dict that loses its oldest ones, the first is found slower each time."""
 
 
 class Entry(msgspec.Struct):
-    """What one record took away from one broker. Changed by the tracker alone."""
+    """What one record took away from one directory of a broker. Changed by the tracker alone."""
 
     removed: Removed
     state: ReplicaState
@@ -68,7 +82,9 @@ class Entry(msgspec.Struct):
     since_ms: int
     """When it came into its state."""
     is_heard: bool
-    """Whether this node was the active controller all the time, and heard all that its broker reported."""
+    """Whether this node was the active controller all the time, and heard all that its broker reported; what
+    that reports while the directory is offline tells nothing, and need not be heard.
+    """
     was_down: bool = False
     """Whether its broker was fenced, or not registered, behind the record: it may have been starting."""
     may_be_unread: bool = False
@@ -76,14 +92,23 @@ class Entry(msgspec.Struct):
     is_read_at_start: bool = False
     """Whether its broker may have read the record while it was starting."""
     is_set_aside: bool = False
-    """Whether its broker was started anew before it had read the record: the data is there as `…-stray`."""
+    """Whether its broker was started anew before it had read the record: the data is there as `…-stray`. Or
+    the directory failed, and comes back with that or with nothing.
+    """
     reported_mono_ms: int = 0
     """When its broker reported that it has read the record, on the monotonic clock."""
+    lost_in: int | None = None
+    """The epoch in which its broker has lost the directory; None if it has it, or nobody knows."""
 
     @property
     def key(self) -> _Key:
         """By which entries are ordered."""
-        return self.removed.offset, self.removed.broker_id
+        return self.removed.offset, self.removed.broker_id, self.removed.directory
+
+    @property
+    def is_directory_offline(self) -> bool:
+        """Whether its broker cannot delete it, since the directory is offline."""
+        return self.lost_in is not None and self.state is ReplicaState.DELETION_INELIGIBLE
 
 
 class DeletionTracker:
@@ -104,7 +129,9 @@ class DeletionTracker:
         self._entries: _Entries = OrderedDict()
         self._replica_count = 0
         self._waiting: dict[NodeId, _Entries] = {}
-        """What a broker has not reported to have read, the oldest first."""
+        """What a broker has not reported to have read, the oldest first; of directories that it has."""
+        self._lost: dict[NodeId, _Entries] = {}
+        """What lies in directories that it has lost."""
         self._renamed: dict[NodeId, _Entries] = {}
         """What it has renamed and will remove, the oldest first."""
         self._moved: dict[tuple[Uuid, int, NodeId], Entry] = {}
@@ -122,9 +149,9 @@ class DeletionTracker:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def entries(self, after: _Key = (-1, -1)) -> Iterator[Entry]:
+    def entries(self, after: _Place = (-1, -1)) -> Iterator[Entry]:
         """Every entry behind this offset and broker, in that order."""
-        return (entry for key, entry in self._entries.items() if key > after)
+        return (entry for key, entry in self._entries.items() if key[:2] > after)
 
     # -- what happens
 
@@ -139,14 +166,15 @@ class DeletionTracker:
             found = found_in(batch.records, batch.base_offset, before[TOPICS], REPLICAS_MAX)
             for each in found.moves:
                 if isinstance(each, Removed):
-                    self._add(each, now_ms, was_down=not _is_up(after, each.broker_id))
+                    self._add(each, now_ms, after)
                 else:
                     self._assigned_again(each, now_ms)
             self.dropped_count += found.left_out
+        if before[BROKERS] is not after[BROKERS]:
+            self._look_at_directories(before, after, now_ms)
+        if before[TOPICS] is not after[TOPICS] or before[BROKERS] is not after[BROKERS]:
             self._look_at_brokers(after, now_ms)
             self._drop_oldest()
-        elif self._waiting and before[BROKERS] is not after[BROKERS]:
-            self._look_at_brokers(after, now_ms)
 
     def heard(
         self, broker_id: NodeId, broker_epoch: int, reported: Offset, now: Now, *, is_starting: bool = False
@@ -203,20 +231,32 @@ class DeletionTracker:
         """A snapshot took the place of everything before: begin anew."""
         self.begin_offset, self.dropped_count = at, 0
         self._replica_count = 0
-        for known in (self._entries, self._waiting, self._renamed, self._moved):
+        for known in (self._entries, self._waiting, self._lost, self._renamed, self._moved):
             known.clear()
 
     # -- inside
 
-    def _add(self, removed: Removed, now_ms: int, *, was_down: bool) -> None:
+    def _add(self, removed: Removed, now_ms: int, image: MetadataImage) -> None:
         # It goes through Offline, whatever it was: all others may become that.
         offline, passed_ms = ReplicaState.OFFLINE, self._passed_ms
-        is_heard = self._is_active
-        entry = Entry(removed, offline, now_ms, passed_ms, now_ms, is_heard=is_heard, was_down=was_down)
+        epoch = lost_when_removed(image[BROKERS].get(removed.broker_id), removed.directory)
+        is_lost = epoch is not None
+        entry = Entry(
+            removed,
+            offline,
+            now_ms,
+            passed_ms,
+            now_ms,
+            is_heard=self._is_active or is_lost,
+            was_down=not _is_up(image, removed.broker_id),
+            may_be_unread=is_lost,
+            lost_in=epoch,
+        )
         self._entries[entry.key] = entry
         self._replica_count += len(removed.partitions)
-        self._move(entry, ReplicaState.DELETION_STARTED, now_ms)
-        self._waiting.setdefault(removed.broker_id, OrderedDict())[entry.key] = entry
+        self._move(entry, removed_state(0, -1, is_up=True, is_lost=is_lost), now_ms)
+        known = self._lost if is_lost else self._waiting
+        known.setdefault(removed.broker_id, OrderedDict())[entry.key] = entry
         if removed.reason is RemovalReason.REASSIGNED:
             self._moved[removed.topic_id, removed.partitions[0], removed.broker_id] = entry
 
@@ -235,10 +275,39 @@ class DeletionTracker:
             if oldest.state is state and newest.state is state:
                 continue  # as all between: what was there before has one state, and what is new another
             for entry in waiting.values():
-                if entry.state is not state:
-                    self._move(entry, state, now_ms)
-                    is_soon = self._passed_ms - entry.passed_ms < self._reads_within_ms
-                    entry.may_be_unread = entry.may_be_unread or entry.is_heard or is_soon
+                self._wait(entry, state, now_ms)
+
+    def _look_at_directories(self, before: MetadataImage, after: MetadataImage, now_ms: int) -> None:
+        """Note what lies in directories that brokers have lost, and in those that they have again."""
+        for broker_id in {*self._waiting, *self._lost, *self._renamed}:
+            was, broker = before[BROKERS].get(broker_id), after[BROKERS].get(broker_id)
+            if broker is None or (was is not None and _starts(was) == _starts(broker)):
+                continue
+            renamed = self._renamed.get(broker_id, OrderedDict())
+            for entry in [*renamed.values()]:
+                if lost_in(None, broker, entry.removed.directory) is not None:
+                    entry.is_set_aside = True
+                    del renamed[entry.key]
+            known = {**self._waiting.pop(broker_id, {}), **self._lost.pop(broker_id, {})}
+            for key, entry in sorted(known.items()):
+                self._look_at_directory(entry, broker, now_ms)
+                where = self._waiting if entry.lost_in is None else self._lost
+                where.setdefault(broker_id, OrderedDict())[key] = entry
+
+    def _look_at_directory(self, entry: Entry, broker: RegisterBrokerRecord, now_ms: int) -> None:
+        was_lost = entry.lost_in is not None
+        entry.lost_in = lost_in(entry.lost_in, broker, entry.removed.directory)
+        is_lost = entry.lost_in is not None
+        self._wait(entry, removed_state(0, -1, is_up=not broker.fenced, is_lost=is_lost), now_ms)
+        if was_lost and not is_lost:
+            entry.is_heard = entry.is_heard and self._is_active  # from here on what is reported counts
+
+    def _wait(self, entry: Entry, state: ReplicaState, now_ms: int) -> None:
+        """Move an entry of a broker that went down or came back, or whose directory did."""
+        if entry.state is not state:
+            self._move(entry, state, now_ms)
+            is_soon = self._passed_ms - entry.passed_ms < self._reads_within_ms
+            entry.may_be_unread = entry.may_be_unread or entry.is_heard or is_soon
 
     def _move(self, entry: Entry, state: ReplicaState, now_ms: int) -> None:
         """Move an entry to a state, by the table; what that does not allow is told, and not done."""
@@ -250,7 +319,7 @@ class DeletionTracker:
 
     def _end_waiting(self, entry: Entry) -> None:
         removed = entry.removed
-        for waiting in (self._waiting, self._renamed):
+        for waiting in (self._waiting, self._lost, self._renamed):
             of_broker = waiting.get(removed.broker_id)
             if of_broker is not None and of_broker.pop(entry.key, None) is not None and not of_broker:
                 del waiting[removed.broker_id]
@@ -271,6 +340,11 @@ class DeletionTracker:
 def _is_up(image: MetadataImage, broker_id: NodeId) -> bool:
     broker = image[BROKERS].get(broker_id)
     return broker is not None and not broker.fenced
+
+
+def _starts(broker: RegisterBrokerRecord) -> tuple[int, tuple[Uuid, ...]]:
+    """Which start of a broker is registered, and with which directories."""
+    return broker.broker_epoch, broker.log_dirs
 
 
 def move_fields(entry: Entry, state: ReplicaState) -> dict[str, object]:

@@ -134,6 +134,7 @@ def _removals(image: MetadataImage, entries: list[Entry]) -> tuple[ExplainPartit
             reason=entry.removed.reason,
             is_set_aside=entry.is_set_aside,
             is_heard=entry.is_heard,
+            is_directory_offline=entry.is_directory_offline,
         )
         for entry in sorted(entries, key=lambda one: one.removed.broker_id)
     )

@@ -1,7 +1,13 @@
 """ListDeletions: the replicas that were taken away, and where their data still is, in pages.
 
-An API of kraftd. It tells what the active controller's tracker knows at the moment of the response.
+An API of kraftd. It tells what the active controller's tracker knows at the moment of the response. What one
+record took away from several directories of a broker is one entry as long as they have all in common.
 """
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from msgspec.structs import replace
 
 from kraftd.controller.context import ReadContext
 from kraftd.controller.deletions.tracker import Entry
@@ -28,14 +34,14 @@ def list_deletions(context: ReadContext, request: ListDeletionsRequest) -> ListD
     room = PageRoom()
     page: list[ListDeletionsResponseRemoval] = []
     next_cursor: ListDeletionsResponseNextCursor | None = None
-    for entry in tracker.entries(after=(request.after_offset, request.after_broker_id)):
-        if entry.state in OVER and not request.is_all:
-            continue
-        removed = entry.removed
-        if not room.add(2 * entry_bytes(removed.topic) + ids_bytes(removed.partitions)):
+    entries = tracker.entries(after=(request.after_offset, request.after_broker_id))
+    shown = (entry for entry in entries if request.is_all or entry.state not in OVER)
+    for _, of_broker in groupby(shown, key=lambda entry: entry.key[:2]):
+        rows = _removals(of_broker)
+        if not room.add(sum(2 * entry_bytes(row.name) + ids_bytes(row.partitions) for row in rows)):
             next_cursor = ListDeletionsResponseNextCursor(page[-1].offset, page[-1].broker_id)
             break
-        page.append(_removal(entry))
+        page += rows
     return ListDeletionsResponse(
         applied_offset=context.applied_offset,
         begin_offset=tracker.begin_offset,
@@ -45,18 +51,27 @@ def list_deletions(context: ReadContext, request: ListDeletionsRequest) -> ListD
     )
 
 
-def _removal(entry: Entry) -> ListDeletionsResponseRemoval:
+def _removals(entries: Iterable[Entry]) -> Sequence[ListDeletionsResponseRemoval]:
+    """What one record took away from one broker, by the first partition."""
+    found: dict[ListDeletionsResponseRemoval, list[int]] = {}
+    for entry in entries:
+        found.setdefault(_without_partitions(entry), []).extend(entry.removed.partitions)
+    rows = [replace(row, partitions=tuple(sorted(partitions))) for row, partitions in found.items()]
+    return sorted(rows, key=lambda row: row.partitions)
+
+
+def _without_partitions(entry: Entry) -> ListDeletionsResponseRemoval:
     removed = entry.removed
     return ListDeletionsResponseRemoval(
         offset=removed.offset,
         broker_id=removed.broker_id,
         name=removed.topic,
         topic_id=removed.topic_id,
-        partitions=removed.partitions,
         reason=removed.reason,
         state=entry.state,
         is_set_aside=entry.is_set_aside,
         is_heard=entry.is_heard,
+        is_directory_offline=entry.is_directory_offline,
         removed_ms=entry.removed_ms,
         since_ms=entry.since_ms,
     )

@@ -17,8 +17,8 @@ class ExplainPartitionRequest(Struct, frozen=True, gc=False):
 
     API_KEY: ClassVar[int] = 20014
     NAME: ClassVar[str] = "ExplainPartitionRequest"
-    MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 1
 
     name: str = ""
     """Its topic's name. (string)"""
@@ -74,6 +74,8 @@ class ExplainPartitionResponseRemoval(Struct, frozen=True, gc=False):
     """As in ListDeletions. (bool)"""
     is_heard: bool = False
     """As in ListDeletions. (bool)"""
+    is_directory_offline: bool = False
+    """As in ListDeletions. (bool)"""
     unknown_tags: UnknownTags = ()
 
 
@@ -82,8 +84,8 @@ class ExplainPartitionResponse(Struct, frozen=True, gc=False):
 
     API_KEY: ClassVar[int] = 20014
     NAME: ClassVar[str] = "ExplainPartitionResponse"
-    MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 1
 
     error_code: int = 0
     """0, or what went wrong. (int16)"""

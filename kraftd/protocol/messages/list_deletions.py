@@ -18,8 +18,8 @@ class ListDeletionsRequest(Struct, frozen=True, gc=False):
 
     API_KEY: ClassVar[int] = 20015
     NAME: ClassVar[str] = "ListDeletionsRequest"
-    MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 1
 
     is_all: bool = False
     """Whether those are told, too, whose deletion is over. (bool)"""
@@ -31,7 +31,9 @@ class ListDeletionsRequest(Struct, frozen=True, gc=False):
 
 
 class ListDeletionsResponseRemoval(Struct, frozen=True, gc=False):
-    """In `ListDeletionsResponse.removals`. One entry for each record and broker."""
+    """In `ListDeletionsResponse.removals`. One entry for each record and broker, or several if they
+    differ by directory.
+    """
 
     offset: int = 0
     """The record that took them away. (int64)"""
@@ -47,15 +49,21 @@ class ListDeletionsResponseRemoval(Struct, frozen=True, gc=False):
     """0 the topic was deleted, 1 a reassignment. (int8)"""
     state: int = 0
     """0 non-existent: it is over, 3 offline: assigned to the broker again, 4 started: the broker is up
-    and has not read the record, 5 successful: it has, 6 ineligible: it is down and has not. (int8)
+    and has not read the record, 5 successful: it has, 6 ineligible: it is down and has not, or the log
+    directory is offline. (int8)
     """
     is_set_aside: bool = False
     """Whether the broker was down and started anew meanwhile, so that the data lies in a directory that
-    ends in -stray, which nobody removes. (bool)
+    ends in -stray, which nobody removes; or the log directory failed and may come back with it. (bool)
     """
     is_heard: bool = False
     """Whether the active controller has heard all that the broker reported since. If not, a broker that
-    is down may have read the record all the same. (bool)
+    is down may have read the record all the same. What it reports while the log directory is offline does
+    not count. (bool)
+    """
+    is_directory_offline: bool = False
+    """Whether it is ineligible because the log directory is offline, whatever the broker has read; until
+    a start of the broker that has it again. (bool)
     """
     removed_ms: int = 0
     """When the record was written, in ms since 1970. (int64)"""
@@ -81,8 +89,8 @@ class ListDeletionsResponse(Struct, frozen=True, gc=False):
 
     API_KEY: ClassVar[int] = 20015
     NAME: ClassVar[str] = "ListDeletionsResponse"
-    MIN_VERSION: ClassVar[int] = 0
-    MAX_VERSION: ClassVar[int] = 0
+    MIN_VERSION: ClassVar[int] = 1
+    MAX_VERSION: ClassVar[int] = 1
 
     error_code: int = 0
     """0, or what went wrong. (int16)"""
@@ -95,7 +103,9 @@ class ListDeletionsResponse(Struct, frozen=True, gc=False):
     dropped_count: int = 0
     """How many replicas at least are not kept, because newer ones were. (int64)"""
     removals: tuple[ListDeletionsResponseRemoval, ...] = ()
-    """One entry for each record and broker. ([]ListDeletionsResponseRemoval)"""
+    """One entry for each record and broker, or several if they differ by directory.
+    ([]ListDeletionsResponseRemoval)
+    """
     next_cursor: ListDeletionsResponseNextCursor | None = None
     """After what the next page begins; null if there is no next page. (ListDeletionsResponseNextCursor)"""
     unknown_tags: UnknownTags = ()

@@ -28,6 +28,6 @@ API_MODULES: Final[Mapping[int, CodecModule]] = {
     20011: CodecModule("DescribeEvents", f"{__name__}.describe_events", 0, 0),
     20012: CodecModule("FetchCommitted", f"{__name__}.fetch_committed", 0, 0),
     20013: CodecModule("ListPartitions", f"{__name__}.list_partitions", 0, 0),
-    20014: CodecModule("ExplainPartition", f"{__name__}.explain_partition", 0, 0),
-    20015: CodecModule("ListDeletions", f"{__name__}.list_deletions", 0, 0),
+    20014: CodecModule("ExplainPartition", f"{__name__}.explain_partition", 1, 1),
+    20015: CodecModule("ListDeletions", f"{__name__}.list_deletions", 1, 1),
 }

@@ -23,17 +23,17 @@ from kraftd.serde.msgpack_types import (
     raw_tags,
 )
 
-_ExplainPartitionRequestV0: TypeAlias = tuple[str, Int32, Tags]
+_ExplainPartitionRequestV1: TypeAlias = tuple[str, Int32, Tags]
 
 
-def _build_explain_partition_request_v0(wire: _ExplainPartitionRequestV0) -> ExplainPartitionRequest:
+def _build_explain_partition_request_v1(wire: _ExplainPartitionRequestV1) -> ExplainPartitionRequest:
     name, partition_index, tags = wire
     return ExplainPartitionRequest(
         name=name, partition_index=partition_index, unknown_tags=kept(tags) if tags else ()
     )
 
 
-def _pack_explain_partition_request_v0(value: ExplainPartitionRequest) -> tuple[object, ...]:
+def _pack_explain_partition_request_v1(value: ExplainPartitionRequest) -> tuple[object, ...]:
     return (
         value.name,
         value.partition_index,
@@ -41,13 +41,13 @@ def _pack_explain_partition_request_v0(value: ExplainPartitionRequest) -> tuple[
     )
 
 
-_ExplainPartitionResponseReplicaV0: TypeAlias = tuple[
+_ExplainPartitionResponseReplicaV1: TypeAlias = tuple[
     Int32, Int8, Int8, Int8, Uuid16, bool, bool, bool, bool, Int8, Tags
 ]
 
 
-def _build_explain_partition_response_replica_v0(
-    wire: _ExplainPartitionResponseReplicaV0,
+def _build_explain_partition_response_replica_v1(
+    wire: _ExplainPartitionResponseReplicaV1,
 ) -> ExplainPartitionResponseReplica:
     (
         broker_id,
@@ -77,7 +77,7 @@ def _build_explain_partition_response_replica_v0(
     )
 
 
-def _pack_explain_partition_response_replica_v0(value: ExplainPartitionResponseReplica) -> tuple[object, ...]:
+def _pack_explain_partition_response_replica_v1(value: ExplainPartitionResponseReplica) -> tuple[object, ...]:
     return (
         value.broker_id,
         value.state,
@@ -93,13 +93,13 @@ def _pack_explain_partition_response_replica_v0(value: ExplainPartitionResponseR
     )
 
 
-_ExplainPartitionResponseRemovalV0: TypeAlias = tuple[Int32, Int8, Int8, Int64, Int8, bool, bool, Tags]
+_ExplainPartitionResponseRemovalV1: TypeAlias = tuple[Int32, Int8, Int8, Int64, Int8, bool, bool, bool, Tags]
 
 
-def _build_explain_partition_response_removal_v0(
-    wire: _ExplainPartitionResponseRemovalV0,
+def _build_explain_partition_response_removal_v1(
+    wire: _ExplainPartitionResponseRemovalV1,
 ) -> ExplainPartitionResponseRemoval:
-    broker_id, state, broker_state, offset, reason, is_set_aside, is_heard, tags = wire
+    broker_id, state, broker_state, offset, reason, is_set_aside, is_heard, is_directory_offline, tags = wire
     return ExplainPartitionResponseRemoval(
         broker_id=broker_id,
         state=state,
@@ -108,11 +108,12 @@ def _build_explain_partition_response_removal_v0(
         reason=reason,
         is_set_aside=is_set_aside,
         is_heard=is_heard,
+        is_directory_offline=is_directory_offline,
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_explain_partition_response_removal_v0(value: ExplainPartitionResponseRemoval) -> tuple[object, ...]:
+def _pack_explain_partition_response_removal_v1(value: ExplainPartitionResponseRemoval) -> tuple[object, ...]:
     return (
         value.broker_id,
         value.state,
@@ -121,11 +122,12 @@ def _pack_explain_partition_response_removal_v0(value: ExplainPartitionResponseR
         value.reason,
         value.is_set_aside,
         value.is_heard,
+        value.is_directory_offline,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
-_ExplainPartitionResponseV0: TypeAlias = tuple[
+_ExplainPartitionResponseV1: TypeAlias = tuple[
     Int16,
     str | None,
     Int64,
@@ -138,13 +140,13 @@ _ExplainPartitionResponseV0: TypeAlias = tuple[
     bool,
     bool,
     Int32,
-    Array[_ExplainPartitionResponseReplicaV0],
-    Array[_ExplainPartitionResponseRemovalV0],
+    Array[_ExplainPartitionResponseReplicaV1],
+    Array[_ExplainPartitionResponseRemovalV1],
     Tags,
 ]
 
 
-def _build_explain_partition_response_v0(wire: _ExplainPartitionResponseV0) -> ExplainPartitionResponse:
+def _build_explain_partition_response_v1(wire: _ExplainPartitionResponseV1) -> ExplainPartitionResponse:
     (
         error_code,
         error_message,
@@ -175,13 +177,13 @@ def _build_explain_partition_response_v0(wire: _ExplainPartitionResponseV0) -> E
         is_unclean_allowed=is_unclean_allowed,
         is_leader_recovering=is_leader_recovering,
         unclean_leader_id=unclean_leader_id,
-        replicas=tuple([_build_explain_partition_response_replica_v0(element) for element in replicas]),
-        removals=tuple([_build_explain_partition_response_removal_v0(element) for element in removals]),
+        replicas=tuple([_build_explain_partition_response_replica_v1(element) for element in replicas]),
+        removals=tuple([_build_explain_partition_response_removal_v1(element) for element in removals]),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_explain_partition_response_v0(value: ExplainPartitionResponse) -> tuple[object, ...]:
+def _pack_explain_partition_response_v1(value: ExplainPartitionResponse) -> tuple[object, ...]:
     return (
         value.error_code,
         value.error_message,
@@ -195,20 +197,20 @@ def _pack_explain_partition_response_v0(value: ExplainPartitionResponse) -> tupl
         value.is_unclean_allowed,
         value.is_leader_recovering,
         value.unclean_leader_id,
-        [_pack_explain_partition_response_replica_v0(element) for element in value.replicas],
-        [_pack_explain_partition_response_removal_v0(element) for element in value.removals],
+        [_pack_explain_partition_response_replica_v1(element) for element in value.replicas],
+        [_pack_explain_partition_response_removal_v1(element) for element in value.removals],
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _ExplainPartitionRequestV0, _build_explain_partition_request_v0, _pack_explain_partition_request_v0
+    1: VersionCodec(
+        _ExplainPartitionRequestV1, _build_explain_partition_request_v1, _pack_explain_partition_request_v1
     ),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _ExplainPartitionResponseV0, _build_explain_partition_response_v0, _pack_explain_partition_response_v0
+    1: VersionCodec(
+        _ExplainPartitionResponseV1, _build_explain_partition_response_v1, _pack_explain_partition_response_v1
     ),
 }

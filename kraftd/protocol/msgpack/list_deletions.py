@@ -24,10 +24,10 @@ from kraftd.serde.msgpack_types import (
     raw_tags,
 )
 
-_ListDeletionsRequestV0: TypeAlias = tuple[bool, Int64, Int32, Tags]
+_ListDeletionsRequestV1: TypeAlias = tuple[bool, Int64, Int32, Tags]
 
 
-def _build_list_deletions_request_v0(wire: _ListDeletionsRequestV0) -> ListDeletionsRequest:
+def _build_list_deletions_request_v1(wire: _ListDeletionsRequestV1) -> ListDeletionsRequest:
     is_all, after_offset, after_broker_id, tags = wire
     return ListDeletionsRequest(
         is_all=is_all,
@@ -37,7 +37,7 @@ def _build_list_deletions_request_v0(wire: _ListDeletionsRequestV0) -> ListDelet
     )
 
 
-def _pack_list_deletions_request_v0(value: ListDeletionsRequest) -> tuple[object, ...]:
+def _pack_list_deletions_request_v1(value: ListDeletionsRequest) -> tuple[object, ...]:
     return (
         value.is_all,
         value.after_offset,
@@ -46,13 +46,13 @@ def _pack_list_deletions_request_v0(value: ListDeletionsRequest) -> tuple[object
     )
 
 
-_ListDeletionsResponseRemovalV0: TypeAlias = tuple[
-    Int64, Int32, str, Uuid16, Array[Int32], Int8, Int8, bool, bool, Int64, Int64, Tags
+_ListDeletionsResponseRemovalV1: TypeAlias = tuple[
+    Int64, Int32, str, Uuid16, Array[Int32], Int8, Int8, bool, bool, bool, Int64, Int64, Tags
 ]
 
 
-def _build_list_deletions_response_removal_v0(
-    wire: _ListDeletionsResponseRemovalV0,
+def _build_list_deletions_response_removal_v1(
+    wire: _ListDeletionsResponseRemovalV1,
 ) -> ListDeletionsResponseRemoval:
     (
         offset,
@@ -64,6 +64,7 @@ def _build_list_deletions_response_removal_v0(
         state,
         is_set_aside,
         is_heard,
+        is_directory_offline,
         removed_ms,
         since_ms,
         tags,
@@ -78,13 +79,14 @@ def _build_list_deletions_response_removal_v0(
         state=state,
         is_set_aside=is_set_aside,
         is_heard=is_heard,
+        is_directory_offline=is_directory_offline,
         removed_ms=removed_ms,
         since_ms=since_ms,
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_list_deletions_response_removal_v0(value: ListDeletionsResponseRemoval) -> tuple[object, ...]:
+def _pack_list_deletions_response_removal_v1(value: ListDeletionsResponseRemoval) -> tuple[object, ...]:
     return (
         value.offset,
         value.broker_id,
@@ -95,17 +97,18 @@ def _pack_list_deletions_response_removal_v0(value: ListDeletionsResponseRemoval
         value.state,
         value.is_set_aside,
         value.is_heard,
+        value.is_directory_offline,
         value.removed_ms,
         value.since_ms,
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
-_ListDeletionsResponseNextCursorV0: TypeAlias = tuple[Int64, Int32, Tags]
+_ListDeletionsResponseNextCursorV1: TypeAlias = tuple[Int64, Int32, Tags]
 
 
-def _build_list_deletions_response_next_cursor_v0(
-    wire: _ListDeletionsResponseNextCursorV0,
+def _build_list_deletions_response_next_cursor_v1(
+    wire: _ListDeletionsResponseNextCursorV1,
 ) -> ListDeletionsResponseNextCursor:
     offset, broker_id, tags = wire
     return ListDeletionsResponseNextCursor(
@@ -113,7 +116,7 @@ def _build_list_deletions_response_next_cursor_v0(
     )
 
 
-def _pack_list_deletions_response_next_cursor_v0(
+def _pack_list_deletions_response_next_cursor_v1(
     value: ListDeletionsResponseNextCursor,
 ) -> tuple[object, ...]:
     return (
@@ -123,19 +126,19 @@ def _pack_list_deletions_response_next_cursor_v0(
     )
 
 
-_ListDeletionsResponseV0: TypeAlias = tuple[
+_ListDeletionsResponseV1: TypeAlias = tuple[
     Int16,
     str | None,
     Int64,
     Int64,
     Int64,
-    Array[_ListDeletionsResponseRemovalV0],
-    _ListDeletionsResponseNextCursorV0 | None,
+    Array[_ListDeletionsResponseRemovalV1],
+    _ListDeletionsResponseNextCursorV1 | None,
     Tags,
 ]
 
 
-def _build_list_deletions_response_v0(wire: _ListDeletionsResponseV0) -> ListDeletionsResponse:
+def _build_list_deletions_response_v1(wire: _ListDeletionsResponseV1) -> ListDeletionsResponse:
     error_code, error_message, applied_offset, begin_offset, dropped_count, removals, next_cursor, tags = wire
     return ListDeletionsResponse(
         error_code=error_code,
@@ -143,35 +146,35 @@ def _build_list_deletions_response_v0(wire: _ListDeletionsResponseV0) -> ListDel
         applied_offset=applied_offset,
         begin_offset=begin_offset,
         dropped_count=dropped_count,
-        removals=tuple([_build_list_deletions_response_removal_v0(element) for element in removals]),
-        next_cursor=build_struct(_build_list_deletions_response_next_cursor_v0, next_cursor),
+        removals=tuple([_build_list_deletions_response_removal_v1(element) for element in removals]),
+        next_cursor=build_struct(_build_list_deletions_response_next_cursor_v1, next_cursor),
         unknown_tags=kept(tags) if tags else (),
     )
 
 
-def _pack_list_deletions_response_v0(value: ListDeletionsResponse) -> tuple[object, ...]:
+def _pack_list_deletions_response_v1(value: ListDeletionsResponse) -> tuple[object, ...]:
     return (
         value.error_code,
         value.error_message,
         value.applied_offset,
         value.begin_offset,
         value.dropped_count,
-        [_pack_list_deletions_response_removal_v0(element) for element in value.removals],
+        [_pack_list_deletions_response_removal_v1(element) for element in value.removals],
         None
         if value.next_cursor is None
-        else _pack_list_deletions_response_next_cursor_v0(value.next_cursor),
+        else _pack_list_deletions_response_next_cursor_v1(value.next_cursor),
         raw_tags(value.unknown_tags) if value.unknown_tags else NO_TAGS,
     )
 
 
 REQUEST_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _ListDeletionsRequestV0, _build_list_deletions_request_v0, _pack_list_deletions_request_v0
+    1: VersionCodec(
+        _ListDeletionsRequestV1, _build_list_deletions_request_v1, _pack_list_deletions_request_v1
     ),
 }
 
 RESPONSE_CODECS: Final[Mapping[int, VersionCodec]] = {
-    0: VersionCodec(
-        _ListDeletionsResponseV0, _build_list_deletions_response_v0, _pack_list_deletions_response_v0
+    1: VersionCodec(
+        _ListDeletionsResponseV1, _build_list_deletions_response_v1, _pack_list_deletions_response_v1
     ),
 }

@@ -8,7 +8,8 @@ make and the reasons of elections are the controller's own (`metadata.partition_
 A log does not hold what brokers report in heartbeats. Of a replica it tells whether its broker is
 registered, not fenced and has the directory; not whether the replica can be read. Of one that was taken away
 it tells late that the data is gone: a broker is unfenced once it has applied its own registration, so who was
-registered after the removal and unfenced then has applied that, too. `known_by` says which it is.
+registered after the removal and unfenced then has applied that, too, unless the directory was offline still.
+`known_by` says which it is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +22,14 @@ from kraftd.metadata.election_log import ElectionLog
 from kraftd.metadata.election_reasons import Election, Fate
 from kraftd.metadata.partition_states import PartitionState as State
 from kraftd.metadata.partition_states import moves, state_of_leader
-from kraftd.metadata.replica_states import ReplicaState, assigned_state, removed_state, steps
+from kraftd.metadata.replica_states import (
+    ReplicaState,
+    assigned_state,
+    lost_in,
+    lost_when_removed,
+    removed_state,
+    steps,
+)
 from kraftd.records.messages import RegisterBrokerRecord
 from kraftd.replay.image.entity_history import FoldRow, PartitionStep
 from kraftd.types import NO_NODE, NodeId, Offset, Uuid
@@ -103,6 +111,18 @@ class _Partition(msgspec.Struct):
     directories: dict[NodeId, Uuid]
 
 
+class _Removed(msgspec.Struct):
+    """A replica that was taken away. Mutable."""
+
+    offset: Offset
+    """Of the record that took it away, or of the start that has its directory again: who has applied that has
+    deleted it, or set it aside.
+    """
+    directory: Uuid
+    lost_in: int | None
+    """The epoch in which its broker has lost the directory; None if it has it, or nobody knows."""
+
+
 class StateRows(NamedTuple):
     """What is certain by now, of each table."""
 
@@ -128,7 +148,7 @@ class StateHistory:
         self._registered_at: dict[NodeId, Offset] = {}
         self._reported: dict[NodeId, Offset] = {}
         """How far each broker is known to have applied the log."""
-        self._removed: dict[tuple[_Key, NodeId], Offset] = {}
+        self._removed: dict[tuple[_Key, NodeId], _Removed] = {}
         self._rows = StateRows([], [], [])
 
     def take(self) -> StateRows:
@@ -222,7 +242,7 @@ class StateHistory:
         assigned = {} if now is None else dict(zip(now.led.replicas, now.directories, strict=True))
         if assigned == known.directories:
             return
-        known.directories = assigned
+        before, known.directories = known.directories, assigned
         for broker_id, directory in assigned.items():
             self._of_broker.setdefault(broker_id, {})[step.key] = None
             self._removed.pop((step.key, broker_id), None)
@@ -232,13 +252,16 @@ class StateHistory:
             self._move(step.key, known, broker_id, state, at)
         for broker_id in [one for one in known.replicas if one not in assigned]:
             if (step.key, broker_id) not in self._removed:
-                self._removed[step.key, broker_id] = step.row.offset
+                directory = before[broker_id]
+                lost = lost_when_removed(self._brokers.get(broker_id), directory)
+                self._removed[step.key, broker_id] = _Removed(step.row.offset, directory, lost)
                 self._move(step.key, known, broker_id, self._after_removal(step.key, broker_id), at)
 
     def _after_removal(self, key: _Key, broker_id: NodeId) -> ReplicaState:
-        broker = self._brokers.get(broker_id)
+        broker, removed = self._brokers.get(broker_id), self._removed[key, broker_id]
         is_up = broker is not None and not broker.fenced
-        return removed_state(self._removed[key, broker_id], self._reported.get(broker_id, -1), is_up=is_up)
+        reported, is_lost = self._reported.get(broker_id, -1), removed.lost_in is not None
+        return removed_state(removed.offset, reported, is_up=is_up, is_lost=is_lost)
 
     def _move(self, key: _Key, known: _Partition, broker_id: NodeId, state: ReplicaState, at: Since) -> None:
         """A replica is in another state from here on, if there is such a move."""
@@ -284,7 +307,10 @@ class StateHistory:
             self._brokers.pop(broker_id, None)
         else:
             self._brokers[broker_id] = RegisterBrokerRecord(
-                broker_id, fenced=moment.after is Fate.LOST, log_dirs=moment.log_dirs
+                broker_id,
+                broker_epoch=moment.broker_epoch,
+                fenced=moment.after is Fate.LOST,
+                log_dirs=moment.log_dirs,
             )
         if moment.is_registration:
             self._registered_at[broker_id] = moment.offset
@@ -302,6 +328,11 @@ class StateHistory:
             state = assigned_state(self._brokers.get(broker_id), known.directories[broker_id])
             self._move(key, known, broker_id, state, at)
             return
+        removed = self._removed[key, broker_id]
+        was_lost = removed.lost_in is not None
+        removed.lost_in = lost_in(removed.lost_in, self._brokers.get(broker_id), removed.directory)
+        if was_lost and removed.lost_in is None:
+            removed.offset = self._registered_at[broker_id]
         state = self._after_removal(key, broker_id)
         self._move(key, known, broker_id, state, at)
         if state is ReplicaState.DELETION_SUCCESSFUL:

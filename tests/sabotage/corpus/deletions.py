@@ -3,8 +3,10 @@
 from tests.sabotage.mutant import Mutant, mutant
 
 _TRACKER = "kraftd.controller.deletions.tracker:DeletionTracker"
+_REPLICAS = "kraftd.metadata.replica_states"
 _REMOVALS = "kraftd.controller.deletions.removals"
 _TESTS = "tests/unit/controller/test_deletions.py"
+_LOST = "tests/unit/controller/test_offline_deletions.py"
 _STATES = "tests/unit/metadata/test_replica_states.py"
 _JUDGED = "tests/sim/test_deletion_judge.py"
 _PENDING = "tests/unit/cli/test_pending.py"
@@ -140,6 +142,38 @@ DELETIONS = (
             f"{_TRACKER}.heard",
             "entry.may_be_unread and broker_epoch > entry.removed.offset",
             "broker_epoch > entry.removed.offset",
+        ),
+    ),
+    of_deletions(
+        "deleted-from-a-dead-disk",
+        "A live broker is said to have deleted what lies in a log directory that failed before.",
+        _LOST,
+        (
+            f"{_REPLICAS}:lost_when_removed",
+            "broker is not None and not has_online_directory",
+            "False and has_online_directory",
+        ),
+    ),
+    of_deletions(
+        "back-without-a-start",
+        "What lies in a log directory that failed is deleted again as soon as the broker names that again.",
+        _LOST,
+        (f"{_REPLICAS}:lost_in", "before is not None and before == broker.broker_epoch", "False"),
+    ),
+    of_deletions(
+        "back-and-not-stray",
+        "What comes back with its log directory is said to be removed, and lies there as strays.",
+        _LOST,
+        (f"{_TRACKER}._add", "may_be_unread=is_lost", "may_be_unread=False"),
+    ),
+    of_deletions(
+        "failed-within-the-minute",
+        "What was renamed in a log directory that failed at once is said to be gone after a minute.",
+        _LOST,
+        (
+            f"{_TRACKER}._look_at_directories",
+            "if lost_in(None, broker, entry.removed.directory) is not None:",
+            "if False:",
         ),
     ),
     of_deletions(

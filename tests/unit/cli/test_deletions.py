@@ -74,6 +74,7 @@ def test_pages_are_put_together(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
         "data": "there until the broker reads the log",
         "set_aside": False,
         "heard": True,
+        "directory_offline": False,
         "removed_ms": AT_MS,
         "since_ms": AT_MS + 1_500,
     }
@@ -86,6 +87,16 @@ def test_pages_are_put_together(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
         ({"state": OFFLINE}, "Offline", "assigned again"),
         ({"state": SUCCESSFUL, "is_set_aside": True}, "Successful?", "in -stray if it was there: look"),
         ({"state": INELIGIBLE, "is_heard": False}, "Ineligible?", "perhaps there, until the broker is back"),
+        (
+            {"state": INELIGIBLE, "is_directory_offline": True},
+            "DirOffline",
+            "there, since its log directory is offline",
+        ),
+        (
+            {"state": INELIGIBLE, "is_directory_offline": True, "is_heard": False},
+            "DirOffline?",
+            "perhaps there, since its log directory is offline",
+        ),
         (
             {"state": SUCCESSFUL, "is_heard": False},
             "Gone?",
@@ -121,6 +132,29 @@ def test_what_was_read_under_this_controller_and_what_perhaps_before_are_told_ap
     states = ["Successful", "Gone?", "Successful?"]
     assert [line.split()[1] for line in lines[1:4]] == states
     assert [line.partition(":")[0] for line in lines[5:]] == states
+
+
+def test_what_differs_by_directory_of_one_broker_has_rows_of_its_own(
+    kraftctl: Kraftctl, quorum: ScriptedQuorum
+) -> None:
+    told = page(
+        removal(7, 11, state=INELIGIBLE, partitions=(1,), is_directory_offline=True),
+        removal(7, 11, state=SUCCESSFUL, partitions=(0, 2)),
+        removal(7, 12, state=INELIGIBLE),
+    )
+    quorum.nodes[2].responses[m.ListDeletionsRequest] = lambda _: told
+    assert ask(kraftctl, quorum).out.splitlines() == [
+        "Broker  State       Removed               Why      Partition  Topic",
+        "11      Successful  2023-11-14T22:13:20Z  deleted  0,2        orders",
+        "11      DirOffline  2023-11-14T22:13:20Z  deleted  1          orders",
+        "12      Ineligible  2023-11-14T22:13:20Z  deleted  0,1        orders",
+        "",
+        "Successful: in -delete for a minute, then gone.",
+        "DirOffline: there, since its log directory is offline.",
+        "Ineligible: there until the broker is back.",
+    ]
+    rows = ask(kraftctl, quorum, "-o", "json").data["removals"]
+    assert [row["directory_offline"] for row in rows] == [False, True, False]
 
 
 def test_usual_names_fit_in_80_columns(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> None:

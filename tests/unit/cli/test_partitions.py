@@ -191,6 +191,7 @@ def test_a_partition_without_leader_is_explained_with_what_mends_it(
             "data": "there until the broker is back",
             "set_aside": False,
             "heard": True,
+            "directory_offline": False,
         }
     ]
 
@@ -209,6 +210,7 @@ def removal(broker_id: int, state: ReplicaState, **fields: Any) -> m.ExplainPart
                 removal(1, ReplicaState.DELETION_STARTED, reason=RemovalReason.TOPIC_DELETED),
                 removal(2, ReplicaState.NON_EXISTENT, reason=RemovalReason.TOPIC_DELETED),
                 removal(3, ReplicaState.DELETION_SUCCESSFUL, is_set_aside=True),
+                removal(4, ReplicaState.DELETION_INELIGIBLE, is_directory_offline=True),
             ),
             [
                 "Partition:              orders-3",
@@ -217,6 +219,7 @@ def removal(broker_id: int, state: ReplicaState, **fields: Any) -> m.ExplainPart
                 "1        DeletionStarted     active  -          -       -     -",
                 "2        NonExistent         active  -          -       -     -",
                 "3        DeletionSuccessful  active  -          -       -     -",
+                "4        DeletionIneligible  active  offline    -       -     -",
                 "- there is no such partition any more: nothing brings it back",
                 (
                     "- the replica on broker 1 was taken away (topic deleted); its data is there until the "
@@ -225,6 +228,10 @@ def removal(broker_id: int, state: ReplicaState, **fields: Any) -> m.ExplainPart
                 (
                     "- the replica on broker 3 was taken away (reassigned); its data is in -stray if it was "
                     "there: look"
+                ),
+                (
+                    "- the replica on broker 4 was taken away (reassigned); its data is there, since its "
+                    "log directory is offline"
                 ),
             ],
         ),

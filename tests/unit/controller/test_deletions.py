@@ -63,6 +63,7 @@ class World:
         self.tracker = DeletionTracker(SESSION_MS, lambda entry, state: self.refused.append((entry, state)))
         self.image = cluster(*brokers, TopicRecord("t", T), *records)
         self.end, self.now_ms, self.epoch = 100, 1_000_000, 1
+        self.applied = []
         if leads:
             self.tracker.leads(is_self=True)
 
@@ -74,8 +75,16 @@ class World:
         batch = CommittedBatch(
             base, self.end, self.epoch, self.now_ms, [encode_record(each) for each in records]
         )
-        self.tracker.applied(batch, before, self.image)
+        self.applied.append((batch, before, self.image))
+        self.tracker.applied(*self.applied[-1])
         return base
+
+    def fail_over(self):
+        """Another node, which has applied the same log, becomes the active controller."""
+        self.tracker = DeletionTracker(SESSION_MS, lambda entry, state: self.refused.append((entry, state)))
+        for each in self.applied:
+            self.tracker.applied(*each)
+        self.tracker.leads(is_self=True)
 
     def pass_by(self, ms):
         """Let time pass, with a NoOp each second."""
@@ -113,9 +122,9 @@ def test_a_deleted_topic_is_taken_from_each_of_its_brokers() -> None:
     image = cluster(*THREE, TopicRecord("t", T), partition(0, (1, 2)), partition(1, (2, 3)))
     reason = RemovalReason.TOPIC_DELETED
     assert found(image, PartitionChangeRecord(0, T, isr=(1,)), RemoveTopicRecord(T)).moves == [
-        Removed(8, "t", T, 1, (0,), reason),
-        Removed(8, "t", T, 2, (0, 1), reason),
-        Removed(8, "t", T, 3, (1,), reason),
+        Removed(8, "t", T, 1, (0,), reason, directory(1)),
+        Removed(8, "t", T, 2, (0, 1), reason, directory(2)),
+        Removed(8, "t", T, 3, (1,), reason, directory(3)),
     ]
 
 
@@ -129,9 +138,9 @@ def test_a_reassignment_takes_away_and_adds_what_differs_from_the_change_before_
     reason = RemovalReason.REASSIGNED
     assert found(image, moved((1, 2, 3), adding_replicas=(3,)), moved((3,)), moved((1,))).moves == [
         Added(T, 0, 3),
-        Removed(8, "t", T, 1, (0,), reason),
-        Removed(8, "t", T, 2, (0,), reason),
-        Removed(9, "t", T, 3, (0,), reason),
+        Removed(8, "t", T, 1, (0,), reason, directory(1)),
+        Removed(8, "t", T, 2, (0,), reason, directory(2)),
+        Removed(9, "t", T, 3, (0,), reason, directory(3)),
         Added(T, 0, 1),
     ]
 

@@ -11,6 +11,8 @@ from kraftd.metadata.replica_states import (
     ROUTES,
     ReplicaState,
     assigned_state,
+    lost_in,
+    lost_when_removed,
     removed_state,
     replica_state,
     steps,
@@ -56,6 +58,7 @@ HERE, THERE = b"h" * 16, b"t" * 16
 def broker(*, fenced: bool = False, shuts_down: bool = False, named: bool = True) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=1,
+        broker_epoch=7,
         fenced=fenced,
         in_controlled_shutdown=shuts_down,
         log_dirs=(HERE,) if named else (),
@@ -123,3 +126,54 @@ def test_a_removed_replica_is_gone_once_its_broker_has_read_that(
     reported: int, is_up: bool, state: ReplicaState
 ) -> None:
     assert removed_state(100, reported, is_up=is_up) is state
+
+
+@pytest.mark.parametrize("reported", [-1, 99, 100])
+@pytest.mark.parametrize("is_up", [False, True])
+def test_what_is_removed_from_an_offline_directory_stays_whatever_its_broker_has_read(
+    reported: int, is_up: bool
+) -> None:
+    assert removed_state(100, reported, is_up=is_up, is_lost=True) is ReplicaState.DELETION_INELIGIBLE
+
+
+@pytest.mark.parametrize(
+    ("of", "directory", "epoch"),
+    [
+        (broker(), HERE, None),
+        (broker(), THERE, 7),
+        (broker(fenced=True), THERE, 7),
+        (broker(named=False), THERE, None),
+        (broker(), LOST, 7),
+        (broker(named=False), LOST, 7),
+        (broker(), UNASSIGNED, None),
+        (broker(), MIGRATING, None),
+        (None, THERE, None),
+    ],
+)
+def test_whether_a_directory_was_lost_when_a_replica_was_taken_away(
+    of: RegisterBrokerRecord | None, directory: Uuid, epoch: int | None
+) -> None:
+    assert lost_when_removed(of, directory) == epoch
+
+
+@pytest.mark.parametrize(
+    ("before", "of", "directory", "after"),
+    [
+        (None, broker(), HERE, None),
+        (None, broker(), THERE, 7),
+        (None, broker(named=False), THERE, None),
+        (None, broker(), MIGRATING, None),
+        (None, None, THERE, None),
+        (3, broker(), HERE, None),
+        (3, broker(), THERE, 7),
+        (3, None, HERE, 3),
+        (7, broker(), HERE, 7),
+        (3, broker(), LOST, None),
+        (7, broker(), LOST, 7),
+        (None, broker(), LOST, None),
+    ],
+)
+def test_a_directory_that_was_lost_is_back_with_a_start_that_has_it(
+    before: int | None, of: RegisterBrokerRecord | None, directory: Uuid, after: int | None
+) -> None:
+    assert lost_in(before, of, directory) == after

@@ -200,6 +200,59 @@ def test_who_comes_back_without_a_restart_need_not_have_read_the_removal() -> No
     ]
 
 
+def jbod(epoch: int, *directories: bytes, fenced: bool = True) -> m.RegisterBrokerRecord:
+    """Broker 1, which may have more than one directory."""
+    return m.RegisterBrokerRecord(1, broker_epoch=epoch, fenced=fenced, log_dirs=directories)
+
+
+def lost_first(*after: Sequence[object], removes: object = m.RemoveTopicRecord(A)) -> ShardRows:
+    """What is taken away while its directory at broker 1 is offline, and what comes after that."""
+    return history(
+        [VERSION, jbod(1, D1, D3, fenced=False), broker(2), broker(3)],  # 0 to 3
+        TOPIC,  # 4, 5
+        [moved(isr=(2,), leader=2), change(1, log_dirs=(D3,))],  # 6, 7
+        [removes],  # 8
+        *after,
+    )
+
+
+@pytest.mark.parametrize(
+    "removes",
+    [m.RemoveTopicRecord(A), moved(replicas=(2,), isr=(2,), directories=(D2,))],
+    ids=["deleted", "moved"],
+)
+def test_what_is_in_an_offline_directory_is_gone_only_after_a_start_that_has_it(removes: object) -> None:
+    until_then = [
+        ("OnlineReplica", "registration", 5, 7, 1, 2),
+        ("OfflineReplica", "registration", 7, 8, 2, 3),
+    ]
+    without = [jbod(2, D3)], [change(1, 2, fenced=-1)], [jbod(2, D1, D3, fenced=False)]  # 9 to 11
+    assert replica_states(lost_first(*without, removes=removes), 1) == [
+        *until_then,
+        ("ReplicaDeletionIneligible", "removal", 8, None, 3, None),
+    ]
+    back = [*without, [jbod(3, D1, D3)], [change(1, 3, fenced=-1)]]  # 12, 13
+    assert replica_states(lost_first(*back, removes=removes), 1) == [
+        *until_then,
+        ("ReplicaDeletionIneligible", "removal", 8, 13, 3, 8),
+        ("ReplicaDeletionSuccessful", "restart", 13, 13, 8, 8),
+    ]
+
+
+def test_a_directory_that_fails_after_the_removal_keeps_the_replica() -> None:
+    found = history(
+        [VERSION, jbod(1, D1, D3, fenced=False), broker(2), broker(3)],  # 0 to 3
+        TOPIC,  # 4, 5
+        [m.RemoveTopicRecord(A)],  # 6
+        [change(1, log_dirs=(D3,))],  # 7
+    )
+    assert replica_states(found, 1) == [
+        ("OnlineReplica", "registration", 5, 6, 1, 2),
+        ("ReplicaDeletionStarted", "removal", 6, 7, 2, 3),
+        ("ReplicaDeletionIneligible", "removal", 7, None, 3, None),
+    ]
+
+
 def test_a_replica_that_is_moved_away_and_back() -> None:
     away = moved(replicas=(2,), isr=(2,), leader=2, directories=(D2,))
     back = moved(replicas=(2, 1), directories=(D2, D1))

@@ -1,0 +1,379 @@
+"""What lies in a log directory that is offline no live broker deletes, whatever it has read."""
+
+import pytest
+
+from kraftd.controller.deletions import tracker
+from kraftd.controller.deletions.tracker import DELETE_DELAY_MS, READS_WITHIN_MS
+from kraftd.metadata.parts.topics.partitions import LOST, MIGRATING, UNASSIGNED
+from kraftd.protocol.messages import ListDeletionsRequest
+from kraftd.records.messages import (
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+from tests.unit.controller.broker_world import SESSION_MS, BrokerWorld
+from tests.unit.controller.test_deletions import (
+    INELIGIBLE,
+    NON_EXISTENT,
+    OFFLINE,
+    STARTED,
+    SUCCESSFUL,
+    T,
+    U,
+    World,
+    fencing,
+    found,
+    listed,
+    moved,
+    partition,
+    read,
+)
+from tests.unit.controller.test_explained_states import explained
+from tests.unit.controller.topic_worlds import THREE, broker, cluster, directory
+
+D, E = directory(1), directory(21)
+"""The directories of broker 1; `partition` puts its replicas in D."""
+
+LONG_MS = 10 * DELETE_DELAY_MS
+
+
+def in_e(number, topic_id=T):
+    """A partition whose only replica is in E."""
+    return PartitionRecord(number, topic_id, (1,), (1,), leader=1, directories=(E,))
+
+
+def losing(*left, epoch=1):
+    return BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, log_dirs=left)
+
+
+def jbod(*records, leads=True):
+    """Broker 1 has two directories."""
+    return World(*records, brokers=(broker(1, log_dirs=(D, E)), *THREE[1:]), leads=leads)
+
+
+def start(world, *directories, state=None, is_heard=True):
+    """Broker 1 is started anew with these directories, and is ready; its epoch."""
+    epoch = world.end
+    world.apply(
+        RegisterBrokerRecord(broker_id=1, broker_epoch=epoch, fenced=True, log_dirs=directories or (D, E))
+    )
+    if is_heard:
+        world.hear(1, world.end - 1, epoch=epoch, is_starting=True)
+    if state is not None:
+        assert world.told == state
+    world.apply(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=-1))
+    return epoch
+
+
+def flags(world):
+    """State, whether the directory is offline, set aside, and heard, of each entry."""
+    return [
+        (each.state, each.is_directory_offline, each.is_set_aside, each.is_heard)
+        for each in world.tracker.entries()
+    ]
+
+
+# --- where replicas are
+
+
+def test_what_is_taken_away_is_told_by_directory() -> None:
+    image = cluster(
+        broker(1, log_dirs=(D, E)), TopicRecord("t", T), partition(0, (1,)), in_e(1), partition(2, (1,))
+    )
+    moves = found(image, RemoveTopicRecord(T)).moves
+    assert [(each.partitions, each.directory) for each in moves] == [((0, 2), D), ((1,), E)]
+
+
+def test_where_a_replica_is_is_what_the_records_before_it_say() -> None:
+    """A broker tells it, and a change of replicas does, in the batch that takes it away."""
+    image = cluster(*THREE, TopicRecord("t", T), partition(0, (1, 2)))
+    told = PartitionChangeRecord(0, T, directories=(E, directory(2)))
+    moves = found(image, told, moved((2, 1)), moved((2,)), RemoveTopicRecord(T)).moves
+    assert [(each.broker_id, each.directory) for each in moves] == [(1, D), (2, directory(2))]
+    moves = found(image, told, RemoveTopicRecord(T)).moves
+    assert [(each.broker_id, each.directory) for each in moves] == [(1, E), (2, directory(2))]
+
+
+def test_where_directories_have_no_names_nobody_knows_where_a_replica_is() -> None:
+    image = cluster(*THREE, TopicRecord("t", T), PartitionRecord(0, T, (1, 2), (1, 2), leader=1), level=10)
+    change = PartitionChangeRecord(0, T, replicas=(1, 2, 3))
+    moves = found(image, change, RemoveTopicRecord(T)).moves
+    assert [each.directory for each in moves[1:]] == [MIGRATING] * 3
+
+
+# --- offline when it is taken away
+
+
+@pytest.mark.parametrize("removes", [RemoveTopicRecord(T), moved((2,))], ids=["deleted", "moved"])
+def test_what_is_in_an_offline_directory_no_heartbeat_deletes(removes) -> None:
+    world = jbod(partition(0, (1, 2)))
+    world.apply(losing(E))
+    world.apply(removes)
+    world.hear(1, world.end)
+    assert flags(world)[0] == (INELIGIBLE, True, False, True)
+    world.now_ms += LONG_MS
+    world.hear(1, world.end)
+    assert flags(world)[0] == (INELIGIBLE, True, False, True)
+    assert world.refused == []
+    world.fail_over()
+    world.hear(1, world.end)
+    assert flags(world)[0] == (INELIGIBLE, True, False, True)
+    (told,) = [each for each in explained(world).removals if each.broker_id == 1]
+    assert (told.state, told.is_directory_offline) == (INELIGIBLE, True)
+
+
+def test_what_is_in_another_directory_of_the_same_broker_is_deleted() -> None:
+    world = jbod(partition(0, (1,)), in_e(1), partition(2, (1, 2)))
+    world.apply(losing(E))
+    offset = world.apply(RemoveTopicRecord(T))
+    world.hear(1, offset)
+    world.hear(2, offset)
+    of_one = {("t", 0, 1): INELIGIBLE, ("t", 1, 1): SUCCESSFUL, ("t", 2, 1): INELIGIBLE}
+    assert world.told == {**of_one, ("t", 2, 2): SUCCESSFUL}
+    _, rows = listed(world)
+    assert [(row.broker_id, row.partitions, row.is_directory_offline) for row in rows] == [
+        (1, (0, 2), True),
+        (1, (1,), False),
+        (2, (2,), False),
+    ]
+    world.now_ms += DELETE_DELAY_MS
+    world.hear(1, offset)
+    assert world.told[("t", 1, 1)] is NON_EXISTENT
+
+
+def test_what_two_directories_have_in_common_is_one_row() -> None:
+    world = jbod(in_e(0), partition(1, (1,)), in_e(2))
+    offset = world.apply(RemoveTopicRecord(T))
+    assert [row.partitions for row in listed(world)[1]] == [(0, 1, 2)]
+    world.hear(1, offset)
+    assert [row.partitions for row in listed(world)[1]] == [(0, 1, 2)]
+
+
+def test_pages_hold_all_rows_of_a_broker() -> None:
+    numbers = range(3_000)
+    topics = [TopicRecord(f"t{number}", number.to_bytes(16, "big")) for number in numbers if number > 9]
+    world = jbod(*topics, *(each(0, one.topic_id) for one in topics for each in (in_e,)))
+    world.apply(*(partition(1, (1,), topic_id=one.topic_id) for one in topics))
+    world.apply(losing(E))
+    base = world.apply(*(RemoveTopicRecord(one.topic_id) for one in topics))
+    pages, rows = listed(world)
+    assert pages > 1
+    assert [(row.offset - base, row.partitions) for row in rows] == [
+        (at, (number,)) for at in range(len(topics)) for number in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize("fails_over", [False, True])
+def test_what_comes_back_with_the_directory_is_found_at_the_start(fails_over) -> None:
+    world = jbod(partition(0, (1,)))
+    world.apply(losing(E))
+    world.apply(RemoveTopicRecord(T))
+    world.hear(1, world.end)
+    world.pass_by(READS_WITHIN_MS + SESSION_MS)
+    world.apply(fencing(1))
+    epoch = start(world, state={("t", 0, 1): INELIGIBLE})
+    assert flags(world) == [(STARTED, False, False, True)]
+    if fails_over:
+        world.fail_over()
+    world.hear(1, world.end, epoch=epoch)
+    assert flags(world) == [(SUCCESSFUL, False, True, not fails_over)]
+    world.now_ms += LONG_MS
+    world.hear(1, world.end, epoch=epoch)
+    assert (world.told, world.refused) == ({("t", 0, 1): SUCCESSFUL}, [])
+
+
+def test_a_start_without_the_directory_leaves_the_data_where_it_is() -> None:
+    world = jbod(partition(0, (1,)))
+    world.apply(losing(E))
+    world.apply(RemoveTopicRecord(T))
+    epoch = start(world, E)
+    for _ in range(2):
+        world.hear(1, world.end, epoch=epoch)
+        assert flags(world) == [(INELIGIBLE, True, False, True)]
+        world.fail_over()
+    world.apply(UnregisterBrokerRecord(1, epoch))
+    assert flags(world) == [(INELIGIBLE, True, False, True)]
+    epoch = start(world)
+    world.hear(1, world.end, epoch=epoch)
+    assert (flags(world), world.refused) == ([(SUCCESSFUL, False, True, True)], [])
+
+
+def test_only_a_start_brings_a_directory_back() -> None:
+    """A process that says more of itself (`_amendment`) may name the directories that it began with."""
+    world = jbod(partition(0, (1,)))
+    world.apply(losing(E))
+    world.apply(RemoveTopicRecord(T))
+    world.apply(broker(1, log_dirs=(D, E)))
+    world.hear(1, world.end)
+    assert flags(world) == [(INELIGIBLE, True, False, True)]
+
+
+def test_what_comes_back_is_in_order_with_what_waits() -> None:
+    """What was taken away first is looked at first; all of it is where its broker is."""
+    topics = [TopicRecord(f"t{number}", bytes([number]) * 16) for number in range(3)]
+    ids = [one.topic_id for one in topics]
+    world = jbod(*topics, partition(0, (1,), ids[0]), in_e(0, ids[1]), partition(0, (1,), ids[2]))
+    world.apply(losing(E))
+    first, between, _ = (world.apply(RemoveTopicRecord(one)) for one in ids)
+    assert [*world.told.values()] == [INELIGIBLE, STARTED, INELIGIBLE]
+    epoch = world.end
+    world.apply(RegisterBrokerRecord(broker_id=1, broker_epoch=epoch, fenced=True, log_dirs=(D, E)))
+    assert [*world.told.values()] == [INELIGIBLE] * 3
+    world.apply(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=-1))
+    assert [*world.told.values()] == [STARTED] * 3
+    world.hear(1, first, epoch=epoch)
+    assert [*world.told.values()] == [SUCCESSFUL, STARTED, STARTED]
+    world.hear(1, between, epoch=epoch)
+    assert [*world.told.values()] == [SUCCESSFUL, SUCCESSFUL, STARTED]
+    world.hear(1, world.end, epoch=epoch)
+    assert {each.is_set_aside for each in world.tracker.entries()} == {True}
+    assert world.refused == []
+
+
+def test_a_replica_that_is_assigned_again_is_no_deletion_any_more() -> None:
+    world = jbod(partition(0, (1, 2)))
+    world.apply(losing(E))
+    world.apply(moved((2,)))
+    world.apply(moved((2, 1)))
+    assert (flags(world), world.refused) == ([(OFFLINE, False, False, True)], [])
+    epoch = start(world)
+    world.hear(1, world.end, epoch=epoch)
+    assert world.entry(1).state is OFFLINE
+
+
+def test_what_is_too_old_is_dropped_from_an_offline_directory_too(monkeypatch) -> None:
+    monkeypatch.setattr(tracker, "REPLICAS_MAX", 1)
+    world = jbod(partition(0, (1,)), TopicRecord("u", U), in_e(0, U))
+    world.apply(losing(E))
+    world.apply(RemoveTopicRecord(T))
+    world.apply(RemoveTopicRecord(U))
+    epoch = start(world)
+    world.hear(1, world.end, epoch=epoch)
+    assert ([*world.told], world.refused) == ([("u", 0, 1)], [])
+
+
+def test_behind_a_snapshot_nothing_is_known_of_offline_directories() -> None:
+    world = jbod(partition(0, (1,)))
+    world.apply(losing(E))
+    world.apply(RemoveTopicRecord(T))
+    world.tracker.restored(500)
+    start(world)
+    assert world.told == {}
+
+
+# --- of which nobody knows which directory it is
+
+
+@pytest.mark.parametrize("where", [UNASSIGNED, MIGRATING])
+def test_what_is_nowhere_that_is_known_is_deleted_as_ever(where) -> None:
+    record = PartitionRecord(0, T, (1,), (1,), leader=1, directories=(where,))
+    world = jbod(record)
+    world.apply(losing(E))
+    world.hear(1, world.apply(RemoveTopicRecord(T)))
+    assert flags(world) == [(SUCCESSFUL, False, False, True)]
+    world.apply(losing(D))
+    assert flags(world) == [(SUCCESSFUL, False, False, True)]
+
+
+def test_what_a_broker_that_names_no_directories_holds_is_deleted_as_ever() -> None:
+    world = World(partition(0, (1,)), brokers=(broker(1, log_dirs=()),))
+    world.hear(1, world.apply(RemoveTopicRecord(T)))
+    assert flags(world) == [(SUCCESSFUL, False, False, True)]
+
+
+def test_what_is_lost_is_offline_until_the_next_start() -> None:
+    """The start may have found it: nobody knows which directory it was."""
+    world = jbod(PartitionRecord(0, T, (1,), (1,), leader=1, directories=(LOST,)))
+    world.hear(1, world.apply(RemoveTopicRecord(T)))
+    assert flags(world) == [(INELIGIBLE, True, False, True)]
+    epoch = start(world)
+    world.apply(losing(E, epoch=epoch))
+    world.hear(1, world.end, epoch=epoch)
+    assert (flags(world), world.refused) == ([(SUCCESSFUL, False, True, True)], [])
+
+
+def test_what_a_broker_held_that_is_not_registered_waits_for_it_as_ever() -> None:
+    world = World(partition(0, (1,)), brokers=THREE[1:])
+    world.apply(RemoveTopicRecord(T))
+    assert flags(world) == [(INELIGIBLE, False, False, True)]
+    start(world, E)
+    assert flags(world) == [(INELIGIBLE, True, False, True)]
+
+
+# --- offline later
+
+
+def test_a_directory_that_fails_before_the_broker_has_read_keeps_the_data() -> None:
+    world = jbod(partition(0, (1,)), in_e(1))
+    offset = world.apply(RemoveTopicRecord(T))
+    world.hear(1, offset - 1)
+    world.apply(losing(E))
+    world.hear(1, world.end)
+    assert world.told == {("t", 0, 1): INELIGIBLE, ("t", 1, 1): SUCCESSFUL}
+    assert flags(world)[0] == (INELIGIBLE, True, False, True)
+    world.fail_over()
+    assert flags(world)[0] == (INELIGIBLE, True, False, False), "the leader before may have heard of the end"
+    epoch = start(world)
+    world.hear(1, world.end, epoch=epoch)
+    assert (flags(world)[0], world.refused) == ((SUCCESSFUL, False, True, False), [])
+
+
+def test_a_directory_that_fails_long_after_a_deletion_was_not_heard_to_keep_anything() -> None:
+    """As with a broker that goes down: it was alive long enough to have read it, for all that is known."""
+    world = jbod(partition(0, (1,)), leads=False)
+    world.apply(RemoveTopicRecord(T))
+    world.pass_by(READS_WITHIN_MS + SESSION_MS)
+    world.apply(losing(E))
+    world.tracker.leads(is_self=True)
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
+    epoch = start(world, is_heard=False)
+    world.hear(1, world.end, epoch=epoch)
+    assert flags(world) == [(SUCCESSFUL, False, False, False)]
+
+
+@pytest.mark.parametrize("fails", ["while it runs", "while it starts"])
+def test_a_directory_that_fails_within_the_minute_leaves_it_open_what_is_there(fails) -> None:
+    world = jbod(partition(0, (1,)), in_e(1))
+    offset, epoch = world.apply(RemoveTopicRecord(T)), 1
+    world.hear(1, offset)
+    world.now_ms += DELETE_DELAY_MS - 1
+    if fails == "while it runs":
+        world.apply(losing(E))
+    else:
+        epoch = start(world, E)
+    world.hear(1, world.end, epoch=epoch)
+    world.now_ms += LONG_MS
+    world.hear(1, world.end, epoch=epoch)
+    assert flags(world) == [(SUCCESSFUL, False, True, True), (NON_EXISTENT, False, False, True)]
+    world.apply(losing(E, D, epoch=epoch))
+    assert (flags(world)[0], world.refused) == ((SUCCESSFUL, False, True, True), [])
+
+
+def test_a_directory_that_fails_after_the_minute_has_nothing_of_it() -> None:
+    world = jbod(partition(0, (1,)))
+    offset = world.apply(RemoveTopicRecord(T))
+    world.hear(1, offset)
+    world.now_ms += DELETE_DELAY_MS
+    world.hear(1, offset)
+    world.apply(losing(E))
+    assert flags(world) == [(NON_EXISTENT, False, False, True)]
+
+
+# --- by the controller
+
+
+def test_a_heartbeat_that_tells_of_a_failed_directory_ends_no_deletion_there() -> None:
+    world = BrokerWorld()
+    assert world.register(11, log_dirs=(D, E)).error_code == 0
+    world.beat(11)
+    topic_id = world.topic(1, (11,))
+    world.append(PartitionChangeRecord(0, topic_id, directories=(D,)))
+    world.beat(11, offline_log_dirs=(D,))
+    world.append(RemoveTopicRecord(topic_id))
+    world.beat(11, offset=world.controller.applied_offset - 1, offline_log_dirs=(D,))
+    (told,) = read(world, ListDeletionsRequest()).removals
+    assert (told.state, told.is_directory_offline, told.is_set_aside) == (INELIGIBLE, True, False)
