@@ -481,7 +481,7 @@ def no_properties(node: DamagedNode) -> Truth:
 @variant("a node id that is no number")
 def node_id_no_number(node: DamagedNode) -> Truth:
     node.small(names.META_PROPERTIES).write_text("node.id=x\nversion=1\n")
-    return Truth((Said(names.META_PROPERTIES, "node.id=x is not a number"),), in_segments=False)
+    return Truth((Said(names.META_PROPERTIES, "node.id='x' is not a number"),), in_segments=False)
 
 
 # -- names ---------------------------------------------------------------------------------------------------
