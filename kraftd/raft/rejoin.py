@@ -169,15 +169,14 @@ class Rejoin:
 
     def try_complete(self, leader_epoch: Epoch, high_watermark: Offset, flushed_offset: Offset) -> bool:
         """Make this node whole if it has followed this leader far enough. Returns whether it did."""
+        # It may have acknowledged records for older leaders: it must hold all that is committed.
         if self.is_whole or self.health.damage or not 0 <= high_watermark <= flushed_offset:
             return False
         if not self._quorum.is_voter:
             self.health = StateHealth()
             return True
         # Node 3 may have voted in each epoch up to the highest that any voter knows. A leader of a
-        # later epoch won without node 3's forgotten votes, so that they decide nothing any more. And node 3
-        # may have acknowledged records for older leaders: it must hold all that is committed before it is
-        # counted again.
+        # later epoch won without node 3's forgotten votes, so that they decide nothing any more.
         if self._epoch_to_exceed is None or leader_epoch <= self._epoch_to_exceed:
             return False
         self.health = StateHealth()
