@@ -31,6 +31,7 @@ from kraftd.storage.opening import (
     has_partition_metadata,
     needless_of,
     needless_text,
+    no_directory,
     read_properties,
     unusable_log,
 )
@@ -168,8 +169,7 @@ class _Inspector:
             self._problems.append(gone)
             return
         if not self._disk.fs.is_directory(self._log_path):
-            if self._found.get("formatted"):
-                self._notes.append(f"{self._log_path}: not there yet: this node was never started")
+            self._at_no_log()
             return
         try:
             self._at_partition_metadata()
@@ -178,6 +178,15 @@ class _Inspector:
             self._at_segments()
         except StorageError as error:
             self._problems.append(str(error))
+
+    def _at_no_log(self) -> None:
+        """Look at a directory without a metadata directory, which may have held votes and no records."""
+        local_state = self._state.local_state if self._state is not None else None
+        finding = judge_election(self._log_path / names.QUORUM_STATE, None, local_state)
+        if problem := no_directory(self._disk, self._log_path) or finding.amnesia:
+            self._problems.append(problem)
+        elif self._found.get("formatted"):
+            self._notes.append(f"{self._log_path}: not there yet: this node was never started")
 
     def _at_partition_metadata(self) -> None:
         file = self._log_path / names.PARTITION_METADATA

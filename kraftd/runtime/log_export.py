@@ -259,7 +259,7 @@ class LogExports(TimedTurnTask):
         start, end = _span(request.message, size_bytes)
         try:
             data = await _read_file(path, start, end)
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):  # a directory may have the name of a retired file
             why = export.void or "it was removed meanwhile; start again"
             self._refuse(connection, request, ErrorCode.SNAPSHOT_NOT_FOUND, why)
             return

@@ -101,7 +101,7 @@ class SnapshotCheck:
         self._reading, snapshot_id = None, proof.reader.id
         if not problem:
             self._proved_at_ms = self._lately_proved() | {snapshot_id: self._driver.now().mono_ms}
-        elif self._snapshots.get(snapshot_id) is not None:
+        elif self._snapshots.still_counts(proof.reader.info):
             self._snapshots.mark_damaged(snapshot_id)
             self._logger.warning(
                 "snapshot_damaged",

@@ -80,7 +80,7 @@ class SnapshotTransfer(SnapshotPort):
             return
         reader = self._snapshots.open_reader(read.id)
         if reader is None:
-            self._tell(read, _NOT_THERE)
+            self._tell(read, _NOT_THERE, info)
             return
         piece = _PieceRead(reader, read)
         if read.for_observer:
@@ -111,7 +111,7 @@ class SnapshotTransfer(SnapshotPort):
             if not is_given_up:
                 self._for_voters.pop(piece.read.voter_id, None)
             piece.reader.release()
-            self._tell(piece.read, found)
+            self._tell(piece.read, found, piece.reader.info)
         if piece.read.for_observer:
             self._is_reading_for_observer = False
             if found is None:
@@ -120,12 +120,14 @@ class SnapshotTransfer(SnapshotPort):
         elif found is None:
             self._step(piece)
 
-    def _tell(self, read: ReadSnapshot, found: tuple[bytes, int]) -> None:
+    def _tell(self, read: ReadSnapshot, found: tuple[bytes, int], info: SnapshotInfo | None) -> None:
         """Tell the raft node what was read. A snapshot that cannot be read counts no more (SNAP-20), for it
         and here: else the cleaner asks to begin the log at it, is refused each time, and nothing goes.
         """
         self._driver.deliver(SnapshotRead(read.token, *found))
-        if found == _NOT_THERE and read.prefix_checksum < 0 and self._snapshots.get(read.id) is not None:
+        if found != _NOT_THERE or read.prefix_checksum >= 0 or info is None:
+            return
+        if self._snapshots.still_counts(info):
             self._logger.warning(
                 "snapshot_gone",
                 offset=read.id.offset,

@@ -102,9 +102,18 @@ def read_properties(disk: Disk, file: Path) -> MetaProperties | None:
     return properties
 
 
+def no_directory(disk: Disk, log_path: Path) -> str:
+    """What is told of something in the place of the log's directory that is none; empty if nothing is."""
+    if disk.fs.is_directory(log_path) or not disk.fs.exists(log_path):
+        return ""
+    return f"{log_path}: is no directory: move it away, and put the directory of the log back"
+
+
 def prepare_log_directory(disk: Disk, log_path: Path) -> None:
     """Create the log's directory with the topic id that it belongs to, or check that id (LOG-20)."""
     if not disk.fs.is_directory(log_path):
+        if problem := no_directory(disk, log_path):
+            raise StorageError(problem)
         disk.make_directory(log_path)
     file = log_path / names.PARTITION_METADATA
     if not has_partition_metadata(disk, file):

@@ -82,7 +82,8 @@ def deleted(path: Path) -> Path:
 
 def retire(disk: Disk, directory: Path, paths: Iterable[Path]) -> None:
     """Take the names of these files away, durably; one that is not there is passed over. Where a directory
-    has the name that a file would get, which a start tells of, the file goes at once: its handles stay good.
+    has the name that a file would get, which a start tells of, the file goes at once: its handles stay good,
+    and whoever opens it by its name begins anew.
     """
     for path in paths:
         if disk.fs.is_directory(deleted(path)):

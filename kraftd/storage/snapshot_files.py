@@ -130,7 +130,7 @@ def _info_of(disk: Disk, path: Path, snapshot_id: OffsetAndEpoch, *, is_proof: b
 class SnapshotReader:
     """One snapshot, pinned: its file stays until `release`."""
 
-    __slots__ = ("_disk", "_handle", "_path", "_pins", "id", "size_bytes")
+    __slots__ = ("_disk", "_handle", "_path", "_pins", "id", "info", "size_bytes")
 
     def __init__(self, disk: Disk, path: Path, info: SnapshotInfo, pins: Pins) -> None:
         self._disk = disk
@@ -138,6 +138,8 @@ class SnapshotReader:
         self._handle = disk.open(path, Access.READ)
         self._pins = pins
         pins.count += 1
+        self.info = info
+        """The file that is read: another one may take its name meanwhile."""
         self.id = info.id
         self.size_bytes = info.size_bytes
 
@@ -195,6 +197,15 @@ class SnapshotFiles:
             return
         self.infos = tuple(info for info in self.infos if info.id != snapshot_id)
         self._others += (snapshot_id,)
+
+    def still_counts(self, info: SnapshotInfo) -> bool:
+        """Whether this file counts, and not one that has taken its name since.
+
+        Two followers download the only snapshot, at 300, and both reads meet a bad sector. The first ends:
+        the snapshot counts no more, and another one is written, at 300, since nothing came meanwhile. What
+        the second read tells is of the former file.
+        """
+        return self.get(info.id) is info
 
     def path_of(self, snapshot_id: OffsetAndEpoch) -> Path:
         """Return where a snapshot is."""

@@ -112,6 +112,19 @@ def test_a_lost_connection_that_a_node_keeps_is_seen(world: World) -> None:
         verdict._expect_lost_are_forgotten(world)
 
 
+def test_a_segment_that_is_never_read_is_seen(world: World) -> None:
+    """Seed 284574: it was looked for as soon as a node had applied its log, before it could read anything."""
+    node = next(iter(world.nodes.values()))
+    assert node.directory is not None
+    segment = node.directory.log._segments[0]
+    segment.is_unread = True
+    world.at(1 * S, lambda: setattr(segment, "is_unread", False))
+    verdict._expect_all_is_read(world)
+    segment.is_unread = True
+    with fires("AllIsRead", f"node {node.id} has never read \\['0{{20}}.log'\\]"):
+        verdict._expect_all_is_read(world)
+
+
 def test_a_voter_that_is_never_whole_again_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rejoin, "try_complete", lambda *_: False)
     monkeypatch.setattr(verdict, "ROUNDS", 3)

@@ -188,4 +188,36 @@ SNAPSHOTS_THAT_ROT: tuple[Mutant, ...] = (
         ),
         where=("tests/stories/test_identity.py",),
     ),
+    mutant(
+        "late-read-of-the-former-file",
+        "SNAP-20",
+        "A read of a rotten snapshot that ends late condemns the one that has taken its name meanwhile.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_transfer:SnapshotTransfer._tell",
+            "if self._snapshots.still_counts(info):",
+            "if self._snapshots.get(read.id) is not None:",
+        ),
+        where=_TRANSFER,
+    ),
+    mutant(
+        "late-proof-of-the-former-file",
+        "D-20",
+        "The check of a rotten snapshot condemns the one that has taken its name meanwhile.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_check:SnapshotCheck._on_read",
+            "elif self._snapshots.still_counts(proof.reader.info):",
+            "elif self._snapshots.get(snapshot_id) is not None:",
+        ),
+        where=("tests/unit/runtime/test_snapshot_check.py",),
+    ),
+    mutant(
+        "lost-votes-of-a-log-without-records",
+        "D-06",
+        "`info` says of a node that has lost its votes with an empty log that it was never started.",
+        "tests",
+        ("kraftd.logtools.inspection:_Inspector._at_no_log", "or finding.amnesia:", "or False:"),
+        where=("tests/unit/logtools/test_inspection.py",),
+    ),
 )

@@ -1,13 +1,14 @@
 """Looking at directories, those of real Kafka controllers included, without changing a byte."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from kraftd.errors import StorageError
 from kraftd.logtools.inspection import inspect_directory
-from kraftd.records import quorum_state
+from kraftd.records import names, quorum_state
 from kraftd.records.batch import scan
 from kraftd.records.frame import AnyRecord, RawRecord
 from kraftd.records.messages import FeatureLevelRecord
@@ -90,6 +91,32 @@ def test_our_own_directory_is_as_it_says(tmp_path: Path) -> None:
     before = state_of(tmp_path)
     assert inspect_directory(NoWrites(), tmp_path).problems == ()
     assert state_of(tmp_path) == before
+
+
+@pytest.mark.parametrize("what", ["nothing", "a file"])
+def test_votes_are_missed_where_a_log_without_records_is_gone(tmp_path: Path, what: str) -> None:
+    """What a start finds: it was told as never started, since the sidecar knew of no record."""
+    format_directory(FS, tmp_path, cluster_id="c", node_id=1, directory_id=b"d" * 16, now_ms=1)
+    node = NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
+    node.write_election(Election(2, -1, ReplicaKey(3)))
+    node.remember_state_health(HealthKind.WHOLE)
+    node.close()
+    log_path = tmp_path / names.LOG_DIRECTORY
+    shutil.rmtree(log_path)
+    if what == "a file":
+        log_path.write_bytes(b"")
+    facts = inspect_directory(FS, tmp_path)
+    if what == "a file":
+        with pytest.raises(StorageError) as refused:
+            NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
+        found: tuple[str, ...] = (str(refused.value),)
+        assert "__cluster_metadata-0: is no directory: move it away, and put" in found[0]
+    else:
+        node = NodeDirectory.open(FS, tmp_path, node_id=1, random_uuid=lambda: os.urandom(16))
+        found = node.amnesia
+        assert "quorum-state: is gone; epoch 2 was written last: a vote may be forgotten" in found[0]
+        node.close()
+    assert (facts.problems, facts.notes) == (found, ())
 
 
 def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path) -> None:

@@ -78,6 +78,21 @@ def exporting(tmp_path: Path) -> Iterator[Exporting]:
 
 
 @pytest.mark.covers("D-22")
+@pytest.mark.parametrize("file", [SEGMENT, SNAPSHOT])
+async def test_one_whose_name_as_a_retired_file_is_taken_is_told_to_begin_anew(
+    exporting: Exporting, file: str
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        await exporting.begin(tasks)
+        (exporting.world.log_path / f"{Path(file).name}.deleted").mkdir()
+        exporting.cut()
+        response, _ = await exporting.chunk(file)
+        exporting.exports.forget(exporting)  # type: ignore[arg-type]
+    assert response.error_code == ErrorCode.SNAPSHOT_NOT_FOUND
+    assert response.error_message == "it was removed meanwhile; start again"
+
+
+@pytest.mark.covers("D-22")
 async def test_what_is_exported_is_read_after_the_cut_and_goes_with_the_connection(
     exporting: Exporting,
 ) -> None:

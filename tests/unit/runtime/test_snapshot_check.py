@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from kraftd.raft.events import SnapshotDamaged
@@ -225,6 +226,21 @@ def test_one_that_was_bad_is_proved_again_once_another_has_its_name(tmp_path: Pa
     world.check.check(NEW)
     world.finish()
     assert len(world.lines) == 2
+
+
+@pytest.mark.covers("D-20")
+def test_one_that_got_the_name_of_a_bad_one_while_that_was_read_counts(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.start(begins=False)
+    info = world.files.newest
+    assert info is not None
+    world.spoil(NEW)
+    world.check.check(NEW)
+    world.files.mark_damaged(NEW)
+    world.files.add(msgspec.structs.replace(info))
+    world.finish()
+    assert world.lines == []
+    assert world.files.newest == info
 
 
 @pytest.mark.covers("D-20", "D-23")

@@ -190,6 +190,24 @@ def test_one_that_cannot_be_read_counts_no_more_and_goes_with_the_next_cut(world
     assert list(world.folder.iterdir()) == []
 
 
+@covers("SNAP-20", "D-20")
+def test_what_a_late_read_finds_is_of_the_file_that_it_read(world: World) -> None:
+    """Two followers met one bad sector, and between the ends of their reads another file got the name."""
+    world.fs.refuses = True
+    for voter in (2, 3):
+        world.transfer.start_read(ReadSnapshot(voter, HERE, 0, 100, voter_id=voter))
+    world.step()
+    assert world.snapshots.infos == ()
+    world.fs.refuses = False
+    writer = world.snapshots.writer(HERE)
+    writer.append(data_of(HERE))
+    world.snapshots.add(writer.freeze())
+    world.fs.refuses = True
+    events = world.run()
+    assert [each.id for each in events if isinstance(each, SnapshotDamaged)] == [HERE]
+    assert [info.id for info in world.snapshots.infos] == [HERE]
+
+
 @covers("SNAP-20", "D-22", "D-24")
 def test_one_that_is_cut_short_under_its_leader_counts_no_more(world: World) -> None:
     """A piece without bytes would keep a voter waiting, and what it waits for is never cut: both for ever."""
