@@ -14,7 +14,8 @@ renames the log of a replica that is taken away to `…-delete`, and removes tha
 In a directory that is offline nothing is renamed, whatever its broker reports: an entry of it is ineligible,
 and no heartbeat moves it, until the broker is started anew with the directory, and finds the data. Of what
 was renamed less than a minute before the directory failed nobody knows whether it was: it is told as set
-aside.
+aside. And once the broker was started anew without the directory, nobody knows whether that was replaced:
+the data may be gone with it (`may_be_replaced`).
 
 Follows: the TopicDeletionManager of Kafka's controller before KRaft; what brokers do, LogManager of Kafka
 4.3. Differs: nothing waits for it.
@@ -26,10 +27,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from kraftd.controller.deletions.lost_directories import LostDirectories
 from kraftd.controller.deletions.removals import Added, Removed, found_in
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.parts.topics.partitions import LOST
 from kraftd.metadata.replica_states import (
     RemovalReason,
     ReplicaState,
@@ -99,6 +102,8 @@ class Entry(msgspec.Struct):
     """When its broker reported that it has read the record, on the monotonic clock."""
     lost_in: int | None = None
     """The epoch in which its broker has lost the directory; None if it has it, or nobody knows."""
+    may_be_replaced: bool = False
+    """Whether its broker is not known to have had the directory in that epoch: it was started without it."""
 
     @property
     def key(self) -> _Key:
@@ -109,6 +114,11 @@ class Entry(msgspec.Struct):
     def is_directory_offline(self) -> bool:
         """Whether its broker cannot delete it, since the directory is offline."""
         return self.lost_in is not None and self.state is ReplicaState.DELETION_INELIGIBLE
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it was heard of all the time; and of what cannot be deleted, whether it is there."""
+        return self.is_heard and not (self.is_directory_offline and self.may_be_replaced)
 
 
 class DeletionTracker:
@@ -132,6 +142,7 @@ class DeletionTracker:
         """What a broker has not reported to have read, the oldest first; of directories that it has."""
         self._lost: dict[NodeId, _Entries] = {}
         """What lies in directories that it has lost."""
+        self._lost_directories = LostDirectories()
         self._renamed: dict[NodeId, _Entries] = {}
         """What it has renamed and will remove, the oldest first."""
         self._moved: dict[tuple[Uuid, int, NodeId], Entry] = {}
@@ -162,6 +173,8 @@ class DeletionTracker:
         self._last_batch = batch.epoch, now_ms
         if batch.epoch == epoch and now_ms > last_ms:
             self._passed_ms += min(now_ms - last_ms, PASSED_MAX_MS)
+        if before[BROKERS] is not after[BROKERS]:
+            self._lost_directories.applied(before, after)
         if before[TOPICS] is not after[TOPICS]:
             found = found_in(batch.records, batch.base_offset, before[TOPICS], REPLICAS_MAX)
             for each in found.moves:
@@ -233,6 +246,7 @@ class DeletionTracker:
         self._replica_count = 0
         for known in (self._entries, self._waiting, self._lost, self._renamed, self._moved):
             known.clear()
+        self._lost_directories.clear()
 
     # -- inside
 
@@ -251,6 +265,7 @@ class DeletionTracker:
             was_down=not _is_up(image, removed.broker_id),
             may_be_unread=is_lost,
             lost_in=epoch,
+            may_be_replaced=epoch is not None and self._may_be_replaced(removed, epoch),
         )
         self._entries[entry.key] = entry
         self._replica_count += len(removed.partitions)
@@ -298,9 +313,17 @@ class DeletionTracker:
         was_lost = entry.lost_in is not None
         entry.lost_in = lost_in(entry.lost_in, broker, entry.removed.directory)
         is_lost = entry.lost_in is not None
+        entry.may_be_replaced = is_lost and self._may_be_replaced(entry.removed, broker.broker_epoch)
         self._wait(entry, removed_state(0, -1, is_up=not broker.fenced, is_lost=is_lost), now_ms)
         if was_lost and not is_lost:
             entry.is_heard = entry.is_heard and self._is_active  # from here on what is reported counts
+
+    def _may_be_replaced(self, removed: Removed, broker_epoch: Epoch) -> bool:
+        """Whether a broker that does not have a directory is not known to have lost it in this epoch: of one
+        whose name nobody knows, whether it has lost any.
+        """
+        lost = self._lost_directories.of(removed.broker_id, broker_epoch)
+        return not lost if removed.directory == LOST else removed.directory not in lost
 
     def _wait(self, entry: Entry, state: ReplicaState, now_ms: int) -> None:
         """Move an entry of a broker that went down or came back, or whose directory did."""

@@ -133,7 +133,7 @@ def _removals(image: MetadataImage, entries: list[Entry]) -> tuple[ExplainPartit
             offset=entry.removed.offset,
             reason=entry.removed.reason,
             is_set_aside=entry.is_set_aside,
-            is_heard=entry.is_heard,
+            is_heard=entry.is_certain,
             is_directory_offline=entry.is_directory_offline,
         )
         for entry in sorted(entries, key=lambda one: one.removed.broker_id)

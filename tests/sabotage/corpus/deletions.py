@@ -177,6 +177,26 @@ DELETIONS = (
         ),
     ),
     of_deletions(
+        "replaced-and-there",
+        "Data is said to be there for certain in a log directory that a broker was started anew without.",
+        _LOST,
+        (
+            f"{_TRACKER}._may_be_replaced",
+            "return not lost if removed.directory == LOST else removed.directory not in lost",
+            "return False",
+        ),
+    ),
+    of_deletions(
+        "lost-by-another-start",
+        "What a broker lost before its last start counts as what it has lost since.",
+        _LOST,
+        (
+            "kraftd.controller.deletions.lost_directories:LostDirectories.of",
+            "directories if epoch == broker_epoch else _NONE",
+            "directories",
+        ),
+    ),
+    of_deletions(
         "down-and-deleting",
         "A deletion goes on at a broker that is down.",
         _TESTS,

@@ -70,9 +70,9 @@ def start(world, *directories, state=None, is_heard=True):
 
 
 def flags(world):
-    """State, whether the directory is offline, set aside, and heard, of each entry."""
+    """State, whether the directory is offline, set aside, and certain, of each entry."""
     return [
-        (each.state, each.is_directory_offline, each.is_set_aside, each.is_heard)
+        (each.state, each.is_directory_offline, each.is_set_aside, each.is_certain)
         for each in world.tracker.entries()
     ]
 
@@ -193,10 +193,10 @@ def test_a_start_without_the_directory_leaves_the_data_where_it_is() -> None:
     epoch = start(world, E)
     for _ in range(2):
         world.hear(1, world.end, epoch=epoch)
-        assert flags(world) == [(INELIGIBLE, True, False, True)]
+        assert flags(world) == [(INELIGIBLE, True, False, False)], "it may have been replaced"
         world.fail_over()
     world.apply(UnregisterBrokerRecord(1, epoch))
-    assert flags(world) == [(INELIGIBLE, True, False, True)]
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
     epoch = start(world)
     world.hear(1, world.end, epoch=epoch)
     assert (flags(world), world.refused) == ([(SUCCESSFUL, False, True, True)], [])
@@ -265,6 +265,73 @@ def test_behind_a_snapshot_nothing_is_known_of_offline_directories() -> None:
     assert world.told == {}
 
 
+# --- replaced by another one, for all that is known
+
+NEW_DISK = directory(77)
+
+
+@pytest.mark.parametrize("removed", ["before the start", "after it"])
+@pytest.mark.parametrize("is_unregistered", [False, True])
+@pytest.mark.parametrize("directories", [(NEW_DISK,), (NEW_DISK, E)], ids=["machine", "disk"])
+def test_what_a_start_came_without_is_perhaps_there(directories, is_unregistered, removed) -> None:
+    """The machine died, or an operator put in an empty disk: the data is gone with what was there."""
+    world = jbod(partition(0, (1,)))
+    world.apply(losing(E))
+    if removed == "before the start":
+        world.apply(RemoveTopicRecord(T))
+        assert flags(world) == [(INELIGIBLE, True, False, True)]
+    if is_unregistered:
+        world.apply(UnregisterBrokerRecord(1, 1))
+    epoch = start(world, *directories, is_heard=False)
+    if removed == "after it":
+        world.apply(RemoveTopicRecord(T))
+    for _ in range(2):
+        world.hear(1, world.end, epoch=epoch)
+        assert flags(world) == [(INELIGIBLE, True, False, False)]
+        assert [(row.is_directory_offline, row.is_heard) for row in listed(world)[1]] == [(True, False)]
+        (told,) = explained(world).removals
+        assert (told.is_directory_offline, told.is_heard) == (True, False)
+        world.fail_over()
+    assert world.refused == []
+
+
+def test_a_broker_that_died_with_its_only_directory_may_be_another_machine() -> None:
+    world = World(partition(0, (1,)))
+    world.apply(fencing(1))
+    world.apply(RemoveTopicRecord(T))
+    assert flags(world) == [(INELIGIBLE, False, False, True)]
+    epoch = start(world, NEW_DISK)
+    world.hear(1, world.end, epoch=epoch)
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
+
+
+def test_what_comes_back_and_is_lost_again_is_there() -> None:
+    world = jbod(partition(0, (1,)))
+    world.apply(losing(E))
+    world.apply(RemoveTopicRecord(T))
+    start(world, E)
+    epoch = start(world, D, E)
+    world.apply(losing(E, epoch=epoch))
+    assert (flags(world), world.refused) == ([(INELIGIBLE, True, False, True)], [])
+    world.apply(losing(epoch=epoch))
+    assert flags(world) == [(INELIGIBLE, True, False, True)]
+
+
+def test_a_replica_in_a_lost_directory_is_there_if_its_broker_has_lost_one() -> None:
+    world = jbod(PartitionRecord(0, T, (1,), (1,), leader=1, directories=(LOST,)))
+    world.apply(losing(E))
+    world.apply(RemoveTopicRecord(T))
+    assert flags(world) == [(INELIGIBLE, True, False, True)]
+
+
+def test_behind_a_snapshot_nobody_knows_what_was_lost_before_it() -> None:
+    world = jbod(partition(0, (1,)))
+    world.apply(losing(E))
+    world.tracker.restored(500)
+    world.apply(RemoveTopicRecord(T))
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
+
+
 # --- of which nobody knows which directory it is
 
 
@@ -289,7 +356,7 @@ def test_what_is_lost_is_offline_until_the_next_start() -> None:
     """The start may have found it: nobody knows which directory it was."""
     world = jbod(PartitionRecord(0, T, (1,), (1,), leader=1, directories=(LOST,)))
     world.hear(1, world.apply(RemoveTopicRecord(T)))
-    assert flags(world) == [(INELIGIBLE, True, False, True)]
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
     epoch = start(world)
     world.apply(losing(E, epoch=epoch))
     world.hear(1, world.end, epoch=epoch)
@@ -301,7 +368,7 @@ def test_what_a_broker_held_that_is_not_registered_waits_for_it_as_ever() -> Non
     world.apply(RemoveTopicRecord(T))
     assert flags(world) == [(INELIGIBLE, False, False, True)]
     start(world, E)
-    assert flags(world) == [(INELIGIBLE, True, False, True)]
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
 
 
 # --- offline later
