@@ -20,7 +20,7 @@ from kraftd.controller.deletions.tracker import DeletionTracker, Entry
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
 from kraftd.metadata.replica_states import ReplicaState
-from kraftd.types import NodeId, Now
+from kraftd.types import NodeId
 
 if TYPE_CHECKING:
     from tests.sim.broker_process import SimBroker
@@ -43,9 +43,9 @@ class DeletionJudge:
         """Look at what a node's tracker makes of each heartbeat."""
         heard: Callable[..., None] = tracker.heard
 
-        def watched(broker_id: NodeId, broker_epoch: int, reported: int, now: Now, **more: bool) -> None:
+        def watched(broker_id: NodeId, *what: object, **more: bool) -> None:
             waiting: list[Entry] = list(tracker._waiting.get(broker_id, {}).values())
-            heard(broker_id, broker_epoch, reported, now, **more)
+            heard(broker_id, *what, **more)
             for entry in waiting:
                 if entry.state in GONE:
                     self._world.statistics[DELETED] += len(entry.removed.partitions)

@@ -22,7 +22,8 @@ Follows: the TopicDeletionManager of Kafka's controller before KRaft; what broke
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
 import msgspec
@@ -190,26 +191,32 @@ class DeletionTracker:
             self._drop_oldest()
 
     def heard(
-        self, broker_id: NodeId, broker_epoch: int, reported: Offset, now: Now, *, is_starting: bool = False
+        self,
+        broker_id: NodeId,
+        broker_epoch: Epoch,
+        reported: Offset,
+        now: Now,
+        failed: frozenset[Uuid] = frozenset(),
+        *,
+        is_starting: bool = False,
     ) -> None:
         """Take in how far a registered broker says that it has read the log. One that is starting, and does
         not want to be unfenced yet, has not looked at its logs: what is deleted when it does, it sets aside.
         So may one that was not heard of before it was ready, except what was deleted while it was unfenced.
+        Of what lies in a directory that it says has failed it tells nothing, though that be registered still.
         """
         if is_starting:
             self._starting[broker_id] = broker_epoch
             return
-        waiting, moves = self._waiting.get(broker_id), MOVES_MAX
+        waiting = self._waiting.get(broker_id, OrderedDict())
         was_starting = self._starting.pop(broker_id, None) == broker_epoch
-        if waiting and (was_starting or self._epochs.get(broker_id) != broker_epoch):
+        is_new = self._epochs.get(broker_id) != broker_epoch
+        if was_starting or is_new:
             for entry in waiting.values():
                 is_read_now = entry.was_down and entry.removed.offset <= reported
                 entry.is_read_at_start = entry.is_read_at_start or was_starting or is_read_now
-        while waiting and moves > 0:
-            moves -= 1
-            entry = next(iter(waiting.values()))
-            if reported < entry.removed.offset:
-                break
+        read = [*islice(_read(waiting, reported, failed), MOVES_MAX)]
+        for entry in read:
             is_anew = entry.may_be_unread and broker_epoch > entry.removed.offset
             entry.is_set_aside = is_anew or entry.is_read_at_start
             entry.reported_mono_ms = now.mono_ms
@@ -217,16 +224,12 @@ class DeletionTracker:
             self._move(entry, removed_state(entry.removed.offset, reported, is_up=True), now.wall_ms)
             if not entry.is_set_aside:
                 self._renamed.setdefault(broker_id, OrderedDict())[entry.key] = entry
-        renamed = self._renamed.get(broker_id)
-        if renamed and self._epochs.get(broker_id) != broker_epoch:
+        renamed = self._renamed.get(broker_id, OrderedDict())
+        if is_new:
             for entry in renamed.values():
                 entry.reported_mono_ms = now.mono_ms  # a broker that was started anew begins its minute anew
         self._epochs[broker_id] = broker_epoch
-        while renamed and moves > 0:
-            moves -= 1
-            entry = next(iter(renamed.values()))
-            if now.mono_ms - entry.reported_mono_ms < DELETE_DELAY_MS:
-                break
+        for entry in [*islice(_removed(renamed, now.mono_ms, failed), MOVES_MAX - len(read))]:
             del renamed[entry.key]
             self._move(entry, ReplicaState.NON_EXISTENT, now.wall_ms)
 
@@ -363,6 +366,18 @@ class DeletionTracker:
 def _is_up(image: MetadataImage, broker_id: NodeId) -> bool:
     broker = image[BROKERS].get(broker_id)
     return broker is not None and not broker.fenced
+
+
+def _read(waiting: Mapping[_Key, Entry], reported: Offset, failed: frozenset[Uuid]) -> Iterator[Entry]:
+    """What a broker that has read so far has renamed: the oldest, without what is in failed directories."""
+    of_it = takewhile(lambda entry: entry.removed.offset <= reported, waiting.values())
+    return (entry for entry in of_it if entry.removed.directory not in failed)
+
+
+def _removed(renamed: Mapping[_Key, Entry], mono_ms: int, failed: frozenset[Uuid]) -> Iterator[Entry]:
+    """What it has removed by now of that."""
+    of_it = takewhile(lambda entry: mono_ms - entry.reported_mono_ms >= DELETE_DELAY_MS, renamed.values())
+    return (entry for entry in of_it if entry.removed.directory not in failed)
 
 
 def _starts(broker: RegisterBrokerRecord) -> tuple[int, tuple[Uuid, ...]]:

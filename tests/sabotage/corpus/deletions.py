@@ -40,8 +40,8 @@ DELETIONS = (
         _JUDGED,
         (
             f"{_TRACKER}.heard",
-            "waiting, moves = self._waiting.get(broker_id), MOVES_MAX",
-            "waiting = moves = 0",
+            "waiting = self._waiting.get(broker_id, OrderedDict())",
+            "waiting = {}",
         ),
     ),
     of_deletions(
@@ -123,9 +123,9 @@ DELETIONS = (
         "A broker that has not read a deletion ends it with its heartbeat.",
         _TESTS,
         (
-            f"{_TRACKER}.heard",
-            "if reported < entry.removed.offset:",
-            "if reported < entry.removed.offset - 1:",
+            "kraftd.controller.deletions.tracker:_read",
+            "entry.removed.offset <= reported",
+            "entry.removed.offset <= reported + 1",
         ),
     ),
     of_deletions(
@@ -174,6 +174,36 @@ DELETIONS = (
             f"{_TRACKER}._look_at_directories",
             "if lost_in(None, broker, entry.removed.directory) is not None:",
             "if False:",
+        ),
+    ),
+    of_deletions(
+        "read-with-a-dead-disk",
+        "A heartbeat that names a failed directory first is taken for what was deleted there.",
+        _LOST,
+        (
+            "kraftd.controller.deletions.tracker:_read",
+            "if entry.removed.directory not in failed",
+            "if True",
+        ),
+    ),
+    of_deletions(
+        "failed-directory-is-not-passed-on",
+        "What a heartbeat says of failed directories does not reach what is told of deletions.",
+        _LOST,
+        (
+            "kraftd.controller.quorum_controller:QuorumController._heard",
+            "read_to, now, failed,",
+            "read_to, now,",
+        ),
+    ),
+    of_deletions(
+        "minute-ends-in-a-dead-disk",
+        "What was renamed is said to be gone by the heartbeat that names its directory as failed.",
+        _LOST,
+        (
+            "kraftd.controller.deletions.tracker:_removed",
+            "if entry.removed.directory not in failed",
+            "if True",
         ),
     ),
     of_deletions(

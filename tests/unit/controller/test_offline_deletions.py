@@ -430,7 +430,47 @@ def test_a_directory_that_fails_after_the_minute_has_nothing_of_it() -> None:
     assert flags(world) == [(NON_EXISTENT, False, False, True)]
 
 
+def test_a_heartbeat_moves_nothing_in_a_directory_that_it_names_as_failed() -> None:
+    """That is registered only after it: what the broker has read before it failed nobody knows."""
+    world = jbod(partition(0, (1,)), in_e(1), partition(2, (1,)))
+    offset = world.apply(RemoveTopicRecord(T))
+    world.hear(1, offset, None, D)
+    assert flags(world) == [(STARTED, False, False, True), (SUCCESSFUL, False, False, True)]
+    world.apply(losing(E))
+    world.now_ms += LONG_MS
+    world.hear(1, world.end, None, D)
+    assert flags(world) == [(INELIGIBLE, True, False, True), (NON_EXISTENT, False, False, True)]
+    epoch = start(world)
+    world.hear(1, world.end, epoch)
+    assert (flags(world)[0], world.refused) == ((SUCCESSFUL, False, True, True), [])
+
+
+def test_a_minute_does_not_end_with_the_heartbeat_that_names_the_directory_as_failed() -> None:
+    world = jbod(partition(0, (1,)), in_e(1))
+    offset = world.apply(RemoveTopicRecord(T))
+    world.hear(1, offset)
+    world.now_ms += DELETE_DELAY_MS
+    world.hear(1, offset, None, D)
+    assert flags(world) == [(SUCCESSFUL, False, False, True), (NON_EXISTENT, False, False, True)]
+    world.apply(losing(E))
+    world.now_ms += LONG_MS
+    world.hear(1, offset, None, D)
+    assert flags(world)[0] == (SUCCESSFUL, False, True, True)
+
+
 # --- by the controller
+
+
+def test_a_heartbeat_that_reads_a_deletion_and_names_its_directory_ends_nothing_there() -> None:
+    world = BrokerWorld()
+    assert world.register(11, log_dirs=(D, E)).error_code == 0
+    world.beat(11)
+    topic_id = world.topic(1, (11,))
+    world.append(PartitionChangeRecord(0, topic_id, directories=(D,)))
+    world.append(RemoveTopicRecord(topic_id))
+    world.beat(11, offset=world.controller.applied_offset - 1, offline_log_dirs=(D,))
+    (told,) = read(world, ListDeletionsRequest()).removals
+    assert (told.state, told.is_directory_offline, told.is_heard) == (INELIGIBLE, True, True)
 
 
 def test_a_heartbeat_that_tells_of_a_failed_directory_ends_no_deletion_there() -> None:
