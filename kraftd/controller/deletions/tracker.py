@@ -14,8 +14,9 @@ renames the log of a replica that is taken away to `…-delete`, and removes tha
 In a directory that is offline nothing is renamed, whatever its broker reports: an entry of it is ineligible,
 and no heartbeat moves it, until the broker is started anew with the directory, and finds the data. Of what
 was renamed less than a minute before the directory failed nobody knows whether it was: it is told as set
-aside. And once the broker was started anew without the directory, nobody knows whether that was replaced:
-the data may be gone with it (`may_be_replaced`).
+aside. So is a replica of which nobody knows where it is, while its broker has lost any directory. And once
+the broker was started anew without the directory, nobody knows whether that was replaced: the data may be
+gone with it (`may_be_replaced`).
 
 Follows: the TopicDeletionManager of Kafka's controller before KRaft; what brokers do, LogManager of Kafka
 4.3. Differs: nothing waits for it.
@@ -23,6 +24,7 @@ Follows: the TopicDeletionManager of Kafka's controller before KRaft; what broke
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
@@ -33,7 +35,7 @@ from kraftd.controller.deletions.removals import Added, Removed, found_in
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
-from kraftd.metadata.parts.topics.partitions import LOST
+from kraftd.metadata.parts.topics.partitions import LOST, MIGRATING, UNASSIGNED
 from kraftd.metadata.replica_states import (
     RemovalReason,
     ReplicaState,
@@ -67,6 +69,9 @@ PASSED_MAX_MS: Final = 5_000
 """No more time than this is taken to have passed between two batches: leaders write some each second, and who
 sets a clock forward makes no time pass.
 """
+
+_NOWHERE: Final = frozenset((UNASSIGNED, MIGRATING))
+"""What the directory of a replica is called of which nobody knows where it is."""
 
 _Place: TypeAlias = tuple[Offset, NodeId]
 _Key: TypeAlias = tuple[Offset, NodeId, Uuid]
@@ -215,21 +220,25 @@ class DeletionTracker:
             for entry in waiting.values():
                 is_read_now = entry.was_down and entry.removed.offset <= reported
                 entry.is_read_at_start = entry.is_read_at_start or was_starting or is_read_now
+        has_lost = bool(failed or self._lost_directories.of(broker_id, broker_epoch))
         read = [*islice(_read(waiting, reported, failed), MOVES_MAX)]
         for entry in read:
             is_anew = entry.may_be_unread and broker_epoch > entry.removed.offset
-            entry.is_set_aside = is_anew or entry.is_read_at_start
+            is_hidden = has_lost and entry.removed.directory in _NOWHERE
+            entry.is_set_aside = is_anew or entry.is_read_at_start or is_hidden
             entry.reported_mono_ms = now.mono_ms
             self._end_waiting(entry)
             self._move(entry, removed_state(entry.removed.offset, reported, is_up=True), now.wall_ms)
             if not entry.is_set_aside:
                 self._renamed.setdefault(broker_id, OrderedDict())[entry.key] = entry
+        if failed:
+            self._set_aside(broker_id, {*failed, *_NOWHERE})
         renamed = self._renamed.get(broker_id, OrderedDict())
         if is_new:
             for entry in renamed.values():
                 entry.reported_mono_ms = now.mono_ms  # a broker that was started anew begins its minute anew
         self._epochs[broker_id] = broker_epoch
-        for entry in [*islice(_removed(renamed, now.mono_ms, failed), MOVES_MAX - len(read))]:
+        for entry in [*islice(_removed(renamed, now.mono_ms), MOVES_MAX - len(read))]:
             del renamed[entry.key]
             self._move(entry, ReplicaState.NON_EXISTENT, now.wall_ms)
 
@@ -301,16 +310,22 @@ class DeletionTracker:
             was, broker = before[BROKERS].get(broker_id), after[BROKERS].get(broker_id)
             if broker is None or (was is not None and _starts(was) == _starts(broker)):
                 continue
-            renamed = self._renamed.get(broker_id, OrderedDict())
-            for entry in [*renamed.values()]:
-                if lost_in(None, broker, entry.removed.directory) is not None:
-                    entry.is_set_aside = True
-                    del renamed[entry.key]
+            has_less = was is not None and not {*was.log_dirs} <= {*broker.log_dirs}
+            renamed = {one.removed.directory for one in self._renamed.get(broker_id, {}).values()}
+            lost = {each for each in renamed if lost_in(None, broker, each) is not None}
+            self._set_aside(broker_id, {*lost, *_NOWHERE} if has_less else lost)
             known = {**self._waiting.pop(broker_id, {}), **self._lost.pop(broker_id, {})}
             for key, entry in sorted(known.items()):
                 self._look_at_directory(entry, broker, now_ms)
                 where = self._waiting if entry.lost_in is None else self._lost
                 where.setdefault(broker_id, OrderedDict())[key] = entry
+
+    def _set_aside(self, broker_id: NodeId, directories: AbstractSet[Uuid]) -> None:
+        """Of what was renamed, and may lie in these directories, which failed, nobody knows what is there."""
+        renamed = self._renamed.get(broker_id, OrderedDict())
+        for entry in [one for one in renamed.values() if one.removed.directory in directories]:
+            entry.is_set_aside = True
+            del renamed[entry.key]
 
     def _look_at_directory(self, entry: Entry, broker: RegisterBrokerRecord, now_ms: int) -> None:
         was_lost = entry.lost_in is not None
@@ -374,10 +389,9 @@ def _read(waiting: Mapping[_Key, Entry], reported: Offset, failed: frozenset[Uui
     return (entry for entry in of_it if entry.removed.directory not in failed)
 
 
-def _removed(renamed: Mapping[_Key, Entry], mono_ms: int, failed: frozenset[Uuid]) -> Iterator[Entry]:
+def _removed(renamed: Mapping[_Key, Entry], mono_ms: int) -> Iterator[Entry]:
     """What it has removed by now of that."""
-    of_it = takewhile(lambda entry: mono_ms - entry.reported_mono_ms >= DELETE_DELAY_MS, renamed.values())
-    return (entry for entry in of_it if entry.removed.directory not in failed)
+    return takewhile(lambda entry: mono_ms - entry.reported_mono_ms >= DELETE_DELAY_MS, renamed.values())
 
 
 def _starts(broker: RegisterBrokerRecord) -> tuple[int, tuple[Uuid, ...]]:

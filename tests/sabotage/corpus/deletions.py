@@ -172,8 +172,8 @@ DELETIONS = (
         _LOST,
         (
             f"{_TRACKER}._look_at_directories",
-            "if lost_in(None, broker, entry.removed.directory) is not None:",
-            "if False:",
+            "lost = {each for each in renamed if lost_in(None, broker, each) is not None}",
+            "lost = set()",
         ),
     ),
     of_deletions(
@@ -200,11 +200,19 @@ DELETIONS = (
         "minute-ends-in-a-dead-disk",
         "What was renamed is said to be gone by the heartbeat that names its directory as failed.",
         _LOST,
-        (
-            "kraftd.controller.deletions.tracker:_removed",
-            "if entry.removed.directory not in failed",
-            "if True",
-        ),
+        (f"{_TRACKER}.heard", "if failed:", "if False:"),
+    ),
+    of_deletions(
+        "nowhere-and-gone",
+        "Of what may lie in a failed directory, and was not told where, it is said that it is removed.",
+        _LOST,
+        (f"{_TRACKER}.heard", "has_lost and entry.removed.directory in _NOWHERE", "False"),
+    ),
+    of_deletions(
+        "nowhere-and-gone-within-the-minute",
+        "What was renamed nobody knows where is said to be gone, though a directory failed at once.",
+        _LOST,
+        (f"{_TRACKER}._look_at_directories", "{*lost, *_NOWHERE} if has_less else lost", "lost"),
     ),
     of_deletions(
         "replaced-and-there",

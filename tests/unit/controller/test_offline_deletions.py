@@ -4,6 +4,7 @@ import pytest
 
 from kraftd.controller.deletions import tracker
 from kraftd.controller.deletions.tracker import DELETE_DELAY_MS, READS_WITHIN_MS
+from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics.partitions import LOST, MIGRATING, UNASSIGNED
 from kraftd.protocol.messages import ListDeletionsRequest
 from kraftd.records.messages import (
@@ -335,15 +336,53 @@ def test_behind_a_snapshot_nobody_knows_what_was_lost_before_it() -> None:
 # --- of which nobody knows which directory it is
 
 
+def nowhere(where):
+    """Broker 1 with two directories, and a replica of which nobody knows in which of them it is."""
+    return jbod(PartitionRecord(0, T, (1,), (1,), leader=1, directories=(where,)))
+
+
 @pytest.mark.parametrize("where", [UNASSIGNED, MIGRATING])
-def test_what_is_nowhere_that_is_known_is_deleted_as_ever(where) -> None:
-    record = PartitionRecord(0, T, (1,), (1,), leader=1, directories=(where,))
-    world = jbod(record)
-    world.apply(losing(E))
+@pytest.mark.parametrize("knows", ["the log", "the heartbeat"])
+def test_what_is_nowhere_that_is_known_may_be_in_the_directory_that_failed(where, knows) -> None:
+    """The broker may have made it there, and failed before it told."""
+    world = nowhere(where)
+    if knows == "the log":
+        world.apply(losing(E))
+    world.hear(1, world.apply(RemoveTopicRecord(T)), None, *([D] if knows == "the heartbeat" else ()))
+    assert flags(world) == [(SUCCESSFUL, False, True, True)]
+    world.now_ms += LONG_MS
+    world.hear(1, world.end)
+    assert flags(world) == [(SUCCESSFUL, False, True, True)]
+
+
+@pytest.mark.parametrize("where", [UNASSIGNED, MIGRATING])
+@pytest.mark.parametrize("fails", ["while it runs", "as a heartbeat says", "at its start"])
+def test_what_is_nowhere_and_renamed_may_be_in_the_directory_that_failed(where, fails) -> None:
+    world = nowhere(where)
     world.hear(1, world.apply(RemoveTopicRecord(T)))
     assert flags(world) == [(SUCCESSFUL, False, False, True)]
-    world.apply(losing(D))
+    if fails == "while it runs":
+        world.apply(losing(E))
+    elif fails == "as a heartbeat says":
+        world.hear(1, world.end, None, D)
+    else:
+        start(world, E)
+    world.now_ms += LONG_MS
+    world.hear(1, world.end, world.image[BROKERS].get(1).broker_epoch)
+    assert flags(world) == [(SUCCESSFUL, False, True, True)]
+
+
+@pytest.mark.parametrize("where", [UNASSIGNED, MIGRATING])
+def test_what_is_nowhere_that_is_known_is_deleted_where_nothing_failed_since_the_start(where) -> None:
+    world = nowhere(where)
+    world.apply(losing(E))
+    epoch = start(world, NEW_DISK, E)
+    world.hear(1, world.end, epoch)
+    world.hear(1, world.apply(RemoveTopicRecord(T)), epoch)
     assert flags(world) == [(SUCCESSFUL, False, False, True)]
+    world.now_ms += DELETE_DELAY_MS
+    world.hear(1, world.end, epoch)
+    assert flags(world) == [(NON_EXISTENT, False, False, True)]
 
 
 def test_what_a_broker_that_names_no_directories_holds_is_deleted_as_ever() -> None:
@@ -402,7 +441,7 @@ def test_a_directory_that_fails_long_after_a_deletion_was_not_heard_to_keep_anyt
     assert flags(world) == [(SUCCESSFUL, False, False, False)]
 
 
-@pytest.mark.parametrize("fails", ["while it runs", "while it starts"])
+@pytest.mark.parametrize("fails", ["while it runs", "while it starts", "before it is registered again"])
 def test_a_directory_that_fails_within_the_minute_leaves_it_open_what_is_there(fails) -> None:
     world = jbod(partition(0, (1,)), in_e(1))
     offset, epoch = world.apply(RemoveTopicRecord(T)), 1
@@ -411,6 +450,8 @@ def test_a_directory_that_fails_within_the_minute_leaves_it_open_what_is_there(f
     if fails == "while it runs":
         world.apply(losing(E))
     else:
+        if fails == "before it is registered again":
+            world.apply(UnregisterBrokerRecord(1, 1))
         epoch = start(world, E)
     world.hear(1, world.end, epoch=epoch)
     world.now_ms += LONG_MS
@@ -451,7 +492,7 @@ def test_a_minute_does_not_end_with_the_heartbeat_that_names_the_directory_as_fa
     world.hear(1, offset)
     world.now_ms += DELETE_DELAY_MS
     world.hear(1, offset, None, D)
-    assert flags(world) == [(SUCCESSFUL, False, False, True), (NON_EXISTENT, False, False, True)]
+    assert flags(world) == [(SUCCESSFUL, False, True, True), (NON_EXISTENT, False, False, True)]
     world.apply(losing(E))
     world.now_ms += LONG_MS
     world.hear(1, offset, None, D)
