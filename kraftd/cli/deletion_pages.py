@@ -34,7 +34,7 @@ _DATA: Final[Mapping[int, str]] = {
 _SET_ASIDE: Final = "in -stray if it was there: look"
 _DOWN_UNHEARD: Final = "perhaps there, until the broker is back"
 _LOST: Final = "there, since its log directory is offline"
-_LOST_UNHEARD: Final = "perhaps there, since its log directory is offline"
+_LOST_UNHEARD: Final = "perhaps there: its log directory is offline, or was replaced"
 READ_UNHEARD: Final = (
     "gone, or in -delete for a minute at most (the broker may have read the deletion under an earlier active "
     "controller)"

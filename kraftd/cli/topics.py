@@ -18,8 +18,9 @@ Schema of `deletions`: begin_offset (of what was taken away before it nothing is
     replicas that are not kept any more), removals (a list of topic, topic_id, partitions, broker_id, offset
     (of the record that took them away), reason (topic deleted, reassigned), state (Kafka's name), data (where
     it is, in words), set_aside (it stays in -stray), heard (whether the active controller has heard all that
-    the broker reported since), directory_offline (it is ineligible because its log directory is offline),
-    removed_ms, since_ms (of the state; unless heard, when this active controller was told of it)).
+    the broker reported since; false, too, where the log directory may have been replaced),
+    directory_offline (it is ineligible because its log directory is offline), removed_ms, since_ms (of the
+    state; unless heard, when this active controller was told of it)).
 
 Follows: Kafka's CreateTopics and DeleteTopics; the names of options and the lines of `kafka-topics`.
 Differs: `list` has numbers beside the names, and each topic that was created has its own.

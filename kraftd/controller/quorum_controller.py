@@ -356,8 +356,8 @@ class QuorumController:
         if session is not None:
             # A broker cannot have read what is not there, whatever it says: it has not read later deletions.
             read_to = min(session.metadata_offset, self._applied_offset - 1)
-            epoch, is_starting = session.broker_epoch, request.want_fence
-            self.deletions.heard(request.broker_id, epoch, read_to, now, is_starting=is_starting)
+            epoch, failed, is_starting = session.broker_epoch, session.failed_directories, request.want_fence
+            self.deletions.heard(request.broker_id, epoch, read_to, now, failed, is_starting=is_starting)
 
     def handle(self, request: Any, now: Now, version: int = 0, client: Client = NO_CLIENT) -> Decision:
         """Decide a request by its operation. A `Write` counts as appended from here on, see `finished`."""

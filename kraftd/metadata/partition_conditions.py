@@ -55,6 +55,7 @@ class LeadsThen(IntEnum):
     NOTHING = 0
     WITHOUT_LOSS = 1
     MAY_LACK_RECORDS = 2
+    """It was not in sync, or its log directory failed: what it had not flushed then is lost."""
     UNLESS_IT_CRASHED = 3
     """Without loss if its broker goes on or was stopped in order. One that starts after a crash may have lost
     what it had not flushed: it is not eligible any more (KIP-966)."""

@@ -19,8 +19,9 @@ from kraftd.audit.placements import PartitionKey
 from kraftd.controller.deletions.tracker import DeletionTracker, Entry
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.parts.topics.partitions import UNASSIGNED
 from kraftd.metadata.replica_states import ReplicaState
-from kraftd.types import NodeId, Now
+from kraftd.types import NodeId
 
 if TYPE_CHECKING:
     from tests.sim.broker_process import SimBroker
@@ -43,9 +44,9 @@ class DeletionJudge:
         """Look at what a node's tracker makes of each heartbeat."""
         heard: Callable[..., None] = tracker.heard
 
-        def watched(broker_id: NodeId, broker_epoch: int, reported: int, now: Now, **more: bool) -> None:
+        def watched(broker_id: NodeId, *what: object, **more: bool) -> None:
             waiting: list[Entry] = list(tracker._waiting.get(broker_id, {}).values())
-            heard(broker_id, broker_epoch, reported, now, **more)
+            heard(broker_id, *what, **more)
             for entry in waiting:
                 if entry.state in GONE:
                     self._world.statistics[DELETED] += len(entry.removed.partitions)
@@ -103,8 +104,10 @@ class DeletionJudge:
         if broker is None or node.parts is None or entry.is_set_aside:
             return
         known = node.parts.controller.image[BROKERS].get(broker.id)
-        left = {broker.disk.left.get((removed.topic_id, each)) for each in removed.partitions}
-        if known is not None and removed.directory in left and removed.directory not in known.log_dirs:
+        left = {broker.disk.left.get((removed.topic_id, each)) for each in removed.partitions} - {None}
+        # Where the metadata does not know the directory, the disk does.
+        where = left if removed.directory == UNASSIGNED else left & {removed.directory}
+        if known is not None and not where.issubset(known.log_dirs):
             text = f"node {node.id} calls {removed.topic} of {broker.id} {entry.state.label}: {entry}"
             self._world.fail(node.id, Violation(f"OfflineDataStays: {text}"))
 

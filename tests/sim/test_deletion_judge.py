@@ -1,11 +1,14 @@
 """What controllers say of deleted data in a small cluster, and the judge of that, who knows the disks."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import pytest
 
 from kraftd.controller.deletions import tracker
+from kraftd.controller.deletions.removals import _Search
 from kraftd.metadata.parts.brokers import BROKERS
+from kraftd.metadata.parts.topics.partitions import UNASSIGNED
 from kraftd.metadata.replica_states import ReplicaState
 from kraftd.protocol import messages as m
 from kraftd.types import NodeId, Uuid
@@ -170,12 +173,36 @@ def test_a_directory_that_does_not_come_back_holds_nobody_up(
 def test_data_in_an_offline_directory_that_is_said_to_be_removed_is_seen(
     story: Story, ids: tuple[NodeId, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    read = tracker._read
+    monkeypatch.setattr(tracker.DeletionTracker, "_set_aside", lambda *_: None)
     monkeypatch.setattr(tracker, "lost_when_removed", lambda _broker, _directory: None)
+    monkeypatch.setattr(
+        tracker, "_read", lambda waiting, reported, _failed: read(waiting, reported, frozenset())
+    )
     topic_id = story.place("t", ids)
     broker = lose_directory(story, topic_id)
     with fires("OfflineDataStays", f"calls t of {broker.id} ReplicaDeletionSuccessful"):
         delete(story, topic_id)
         story.run(2 * HEARTBEAT_US)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_data_of_which_no_controller_knows_that_it_is_in_an_offline_directory_is_seen(
+    story: Story, ids: tuple[NodeId, ...], monkeypatch: pytest.MonkeyPatch, *, is_told: bool
+) -> None:
+    """The broker has put the replica there, and not told it."""
+    held = lambda _search, partition: dict.fromkeys(partition.replicas, UNASSIGNED)  # noqa: E731
+    monkeypatch.setattr(_Search, "_held", held)
+    if not is_told:
+        monkeypatch.setattr(tracker, "_NOWHERE", frozenset())
+    topic_id = story.place("t", ids)
+    broker = lose_directory(story, topic_id)
+    with nullcontext() if is_told else fires("OfflineDataStays", f"calls t of {broker.id}"):
+        delete(story, topic_id)
+        story.run(2 * HEARTBEAT_US)
+    if is_told:
+        assert [one.removed.broker_id for one in entries(story) if one.is_set_aside] == [broker.id]
+        judged(story)
 
 
 def test_a_deletion_that_does_not_end_on_a_live_broker_is_seen(

@@ -14,22 +14,28 @@ renames the log of a replica that is taken away to `…-delete`, and removes tha
 In a directory that is offline nothing is renamed, whatever its broker reports: an entry of it is ineligible,
 and no heartbeat moves it, until the broker is started anew with the directory, and finds the data. Of what
 was renamed less than a minute before the directory failed nobody knows whether it was: it is told as set
-aside.
+aside. So is a replica of which nobody knows where it is, while its broker has lost any directory. And once
+the broker was started anew without the directory, nobody knows whether that was replaced: the data may be
+gone with it (`may_be_replaced`).
 
 Follows: the TopicDeletionManager of Kafka's controller before KRaft; what brokers do, LogManager of Kafka
 4.3. Differs: nothing waits for it.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
 import msgspec
 
+from kraftd.controller.deletions.lost_directories import LostDirectories
 from kraftd.controller.deletions.removals import Added, Removed, found_in
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics import TOPICS
+from kraftd.metadata.parts.topics.partitions import LOST, MIGRATING, UNASSIGNED
 from kraftd.metadata.replica_states import (
     RemovalReason,
     ReplicaState,
@@ -63,6 +69,9 @@ PASSED_MAX_MS: Final = 5_000
 """No more time than this is taken to have passed between two batches: leaders write some each second, and who
 sets a clock forward makes no time pass.
 """
+
+_NOWHERE: Final = frozenset((UNASSIGNED, MIGRATING))
+"""What the directory of a replica is called of which nobody knows where it is."""
 
 _Place: TypeAlias = tuple[Offset, NodeId]
 _Key: TypeAlias = tuple[Offset, NodeId, Uuid]
@@ -99,6 +108,8 @@ class Entry(msgspec.Struct):
     """When its broker reported that it has read the record, on the monotonic clock."""
     lost_in: int | None = None
     """The epoch in which its broker has lost the directory; None if it has it, or nobody knows."""
+    may_be_replaced: bool = False
+    """Whether its broker is not known to have had the directory in that epoch: it was started without it."""
 
     @property
     def key(self) -> _Key:
@@ -109,6 +120,11 @@ class Entry(msgspec.Struct):
     def is_directory_offline(self) -> bool:
         """Whether its broker cannot delete it, since the directory is offline."""
         return self.lost_in is not None and self.state is ReplicaState.DELETION_INELIGIBLE
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it was heard of all the time; and of what cannot be deleted, whether it is there."""
+        return self.is_heard and not (self.is_directory_offline and self.may_be_replaced)
 
 
 class DeletionTracker:
@@ -132,6 +148,7 @@ class DeletionTracker:
         """What a broker has not reported to have read, the oldest first; of directories that it has."""
         self._lost: dict[NodeId, _Entries] = {}
         """What lies in directories that it has lost."""
+        self._lost_directories = LostDirectories()
         self._renamed: dict[NodeId, _Entries] = {}
         """What it has renamed and will remove, the oldest first."""
         self._moved: dict[tuple[Uuid, int, NodeId], Entry] = {}
@@ -162,6 +179,8 @@ class DeletionTracker:
         self._last_batch = batch.epoch, now_ms
         if batch.epoch == epoch and now_ms > last_ms:
             self._passed_ms += min(now_ms - last_ms, PASSED_MAX_MS)
+        if before[BROKERS] is not after[BROKERS]:
+            self._lost_directories.applied(before, after)
         if before[TOPICS] is not after[TOPICS]:
             found = found_in(batch.records, batch.base_offset, before[TOPICS], REPLICAS_MAX)
             for each in found.moves:
@@ -177,43 +196,49 @@ class DeletionTracker:
             self._drop_oldest()
 
     def heard(
-        self, broker_id: NodeId, broker_epoch: int, reported: Offset, now: Now, *, is_starting: bool = False
+        self,
+        broker_id: NodeId,
+        broker_epoch: Epoch,
+        reported: Offset,
+        now: Now,
+        failed: frozenset[Uuid] = frozenset(),
+        *,
+        is_starting: bool = False,
     ) -> None:
         """Take in how far a registered broker says that it has read the log. One that is starting, and does
         not want to be unfenced yet, has not looked at its logs: what is deleted when it does, it sets aside.
         So may one that was not heard of before it was ready, except what was deleted while it was unfenced.
+        Of what lies in a directory that it says has failed it tells nothing, though that be registered still.
         """
         if is_starting:
             self._starting[broker_id] = broker_epoch
             return
-        waiting, moves = self._waiting.get(broker_id), MOVES_MAX
+        waiting = self._waiting.get(broker_id, OrderedDict())
         was_starting = self._starting.pop(broker_id, None) == broker_epoch
-        if waiting and (was_starting or self._epochs.get(broker_id) != broker_epoch):
+        is_new = self._epochs.get(broker_id) != broker_epoch
+        if was_starting or is_new:
             for entry in waiting.values():
                 is_read_now = entry.was_down and entry.removed.offset <= reported
                 entry.is_read_at_start = entry.is_read_at_start or was_starting or is_read_now
-        while waiting and moves > 0:
-            moves -= 1
-            entry = next(iter(waiting.values()))
-            if reported < entry.removed.offset:
-                break
+        has_lost = bool(failed or self._lost_directories.of(broker_id, broker_epoch))
+        read = [*islice(_read(waiting, reported, failed), MOVES_MAX)]
+        for entry in read:
             is_anew = entry.may_be_unread and broker_epoch > entry.removed.offset
-            entry.is_set_aside = is_anew or entry.is_read_at_start
+            is_hidden = has_lost and entry.removed.directory in _NOWHERE
+            entry.is_set_aside = is_anew or entry.is_read_at_start or is_hidden
             entry.reported_mono_ms = now.mono_ms
             self._end_waiting(entry)
             self._move(entry, removed_state(entry.removed.offset, reported, is_up=True), now.wall_ms)
             if not entry.is_set_aside:
                 self._renamed.setdefault(broker_id, OrderedDict())[entry.key] = entry
-        renamed = self._renamed.get(broker_id)
-        if renamed and self._epochs.get(broker_id) != broker_epoch:
+        if failed:
+            self._set_aside(broker_id, {*failed, *_NOWHERE})
+        renamed = self._renamed.get(broker_id, OrderedDict())
+        if is_new:
             for entry in renamed.values():
                 entry.reported_mono_ms = now.mono_ms  # a broker that was started anew begins its minute anew
         self._epochs[broker_id] = broker_epoch
-        while renamed and moves > 0:
-            moves -= 1
-            entry = next(iter(renamed.values()))
-            if now.mono_ms - entry.reported_mono_ms < DELETE_DELAY_MS:
-                break
+        for entry in [*islice(_removed(renamed, now.mono_ms), MOVES_MAX - len(read))]:
             del renamed[entry.key]
             self._move(entry, ReplicaState.NON_EXISTENT, now.wall_ms)
 
@@ -233,6 +258,7 @@ class DeletionTracker:
         self._replica_count = 0
         for known in (self._entries, self._waiting, self._lost, self._renamed, self._moved):
             known.clear()
+        self._lost_directories.clear()
 
     # -- inside
 
@@ -251,6 +277,7 @@ class DeletionTracker:
             was_down=not _is_up(image, removed.broker_id),
             may_be_unread=is_lost,
             lost_in=epoch,
+            may_be_replaced=epoch is not None and self._may_be_replaced(removed, epoch),
         )
         self._entries[entry.key] = entry
         self._replica_count += len(removed.partitions)
@@ -283,24 +310,38 @@ class DeletionTracker:
             was, broker = before[BROKERS].get(broker_id), after[BROKERS].get(broker_id)
             if broker is None or (was is not None and _starts(was) == _starts(broker)):
                 continue
-            renamed = self._renamed.get(broker_id, OrderedDict())
-            for entry in [*renamed.values()]:
-                if lost_in(None, broker, entry.removed.directory) is not None:
-                    entry.is_set_aside = True
-                    del renamed[entry.key]
+            has_less = was is not None and not {*was.log_dirs} <= {*broker.log_dirs}
+            renamed = {one.removed.directory for one in self._renamed.get(broker_id, {}).values()}
+            lost = {each for each in renamed if lost_in(None, broker, each) is not None}
+            self._set_aside(broker_id, {*lost, *_NOWHERE} if has_less else lost)
             known = {**self._waiting.pop(broker_id, {}), **self._lost.pop(broker_id, {})}
             for key, entry in sorted(known.items()):
                 self._look_at_directory(entry, broker, now_ms)
                 where = self._waiting if entry.lost_in is None else self._lost
                 where.setdefault(broker_id, OrderedDict())[key] = entry
 
+    def _set_aside(self, broker_id: NodeId, directories: AbstractSet[Uuid]) -> None:
+        """Of what was renamed, and may lie in these directories, which failed, nobody knows what is there."""
+        renamed = self._renamed.get(broker_id, OrderedDict())
+        for entry in [one for one in renamed.values() if one.removed.directory in directories]:
+            entry.is_set_aside = True
+            del renamed[entry.key]
+
     def _look_at_directory(self, entry: Entry, broker: RegisterBrokerRecord, now_ms: int) -> None:
         was_lost = entry.lost_in is not None
         entry.lost_in = lost_in(entry.lost_in, broker, entry.removed.directory)
         is_lost = entry.lost_in is not None
+        entry.may_be_replaced = is_lost and self._may_be_replaced(entry.removed, broker.broker_epoch)
         self._wait(entry, removed_state(0, -1, is_up=not broker.fenced, is_lost=is_lost), now_ms)
         if was_lost and not is_lost:
             entry.is_heard = entry.is_heard and self._is_active  # from here on what is reported counts
+
+    def _may_be_replaced(self, removed: Removed, broker_epoch: Epoch) -> bool:
+        """Whether a broker that does not have a directory is not known to have lost it in this epoch: of one
+        whose name nobody knows, whether it has lost any.
+        """
+        lost = self._lost_directories.of(removed.broker_id, broker_epoch)
+        return not lost if removed.directory == LOST else removed.directory not in lost
 
     def _wait(self, entry: Entry, state: ReplicaState, now_ms: int) -> None:
         """Move an entry of a broker that went down or came back, or whose directory did."""
@@ -340,6 +381,17 @@ class DeletionTracker:
 def _is_up(image: MetadataImage, broker_id: NodeId) -> bool:
     broker = image[BROKERS].get(broker_id)
     return broker is not None and not broker.fenced
+
+
+def _read(waiting: Mapping[_Key, Entry], reported: Offset, failed: frozenset[Uuid]) -> Iterator[Entry]:
+    """What a broker that has read so far has renamed: the oldest, without what is in failed directories."""
+    of_it = takewhile(lambda entry: entry.removed.offset <= reported, waiting.values())
+    return (entry for entry in of_it if entry.removed.directory not in failed)
+
+
+def _removed(renamed: Mapping[_Key, Entry], mono_ms: int) -> Iterator[Entry]:
+    """What it has removed by now of that."""
+    return takewhile(lambda entry: mono_ms - entry.reported_mono_ms >= DELETE_DELAY_MS, renamed.values())
 
 
 def _starts(broker: RegisterBrokerRecord) -> tuple[int, tuple[Uuid, ...]]:

@@ -5,7 +5,8 @@ nobody leads what becomes of it once a replica can lead, and what an unclean ele
 election held on the committed image, whose outcome is told and not written. Whether a broker that is down was
 stopped in order shows when it registers again: where that decides, both outcomes are told. Of one whose log
 directory failed it is known before: a Kafka broker has the directory back by a start alone, and says that it
-was stopped in order only if each of its directories does, which one that failed cannot.
+was stopped in order only if each of its directories does, which one that failed cannot. Where no ELR is kept
+it may lead all the same, and lacks what it had not flushed.
 
 Of the partition and of each replica it tells the state, and of replicas that were taken away how far their
 deletion is: of a partition that is deleted, that alone.
@@ -133,7 +134,7 @@ def _removals(image: MetadataImage, entries: list[Entry]) -> tuple[ExplainPartit
             offset=entry.removed.offset,
             reason=entry.removed.reason,
             is_set_aside=entry.is_set_aside,
-            is_heard=entry.is_heard,
+            is_heard=entry.is_certain,
             is_directory_offline=entry.is_directory_offline,
         )
         for entry in sorted(entries, key=lambda one: one.removed.broker_id)
@@ -196,12 +197,13 @@ class _Elections:
         broker = self._image[BROKERS].get(broker_id)
         directory = self._partition.directories[at]
         # Either way it has to be started, and nothing will show that it was stopped in order.
-        must_start = broker is None or _directory_state(broker, directory) is DirectoryState.GONE
+        has_failed = _directory_state(broker, directory) is DirectoryState.GONE
+        must_start = broker is None or has_failed
         partition = self._after_unclean_start(broker_id) if must_start else self._partition
         elected = elect(self._kind, self._candidates(partition, lambda one: one == broker_id))
         if elected.leader == NO_NODE:
             return LeadsThen.NOTHING
-        if elected.is_unclean:
+        if elected.is_unclean or has_failed:  # what was not flushed when the directory failed is lost
             return LeadsThen.MAY_LACK_RECORDS
         is_running = broker is not None and is_active(broker)
         return LeadsThen.WITHOUT_LOSS if is_running or not self._has_elr else LeadsThen.UNLESS_IT_CRASHED

@@ -70,7 +70,7 @@ def _without_partitions(entry: Entry) -> ListDeletionsResponseRemoval:
         reason=removed.reason,
         state=entry.state,
         is_set_aside=entry.is_set_aside,
-        is_heard=entry.is_heard,
+        is_heard=entry.is_certain,
         is_directory_offline=entry.is_directory_offline,
         removed_ms=entry.removed_ms,
         since_ms=entry.since_ms,

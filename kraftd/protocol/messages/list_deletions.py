@@ -59,7 +59,8 @@ class ListDeletionsResponseRemoval(Struct, frozen=True, gc=False):
     is_heard: bool = False
     """Whether the active controller has heard all that the broker reported since. If not, a broker that
     is down may have read the record all the same. What it reports while the log directory is offline does
-    not count. (bool)
+    not count; but this is false, too, once the broker was started anew without that directory: it may have
+    been replaced. (bool)
     """
     is_directory_offline: bool = False
     """Whether it is ineligible because the log directory is offline, whatever the broker has read; until

@@ -40,8 +40,8 @@ DELETIONS = (
         _JUDGED,
         (
             f"{_TRACKER}.heard",
-            "waiting, moves = self._waiting.get(broker_id), MOVES_MAX",
-            "waiting = moves = 0",
+            "waiting = self._waiting.get(broker_id, OrderedDict())",
+            "waiting = {}",
         ),
     ),
     of_deletions(
@@ -123,9 +123,9 @@ DELETIONS = (
         "A broker that has not read a deletion ends it with its heartbeat.",
         _TESTS,
         (
-            f"{_TRACKER}.heard",
-            "if reported < entry.removed.offset:",
-            "if reported < entry.removed.offset - 1:",
+            "kraftd.controller.deletions.tracker:_read",
+            "entry.removed.offset <= reported",
+            "entry.removed.offset <= reported + 1",
         ),
     ),
     of_deletions(
@@ -172,8 +172,66 @@ DELETIONS = (
         _LOST,
         (
             f"{_TRACKER}._look_at_directories",
-            "if lost_in(None, broker, entry.removed.directory) is not None:",
-            "if False:",
+            "lost = {each for each in renamed if lost_in(None, broker, each) is not None}",
+            "lost = set()",
+        ),
+    ),
+    of_deletions(
+        "read-with-a-dead-disk",
+        "A heartbeat that names a failed directory first is taken for what was deleted there.",
+        _LOST,
+        (
+            "kraftd.controller.deletions.tracker:_read",
+            "if entry.removed.directory not in failed",
+            "if True",
+        ),
+    ),
+    of_deletions(
+        "failed-directory-is-not-passed-on",
+        "What a heartbeat says of failed directories does not reach what is told of deletions.",
+        _LOST,
+        (
+            "kraftd.controller.quorum_controller:QuorumController._heard",
+            "read_to, now, failed,",
+            "read_to, now,",
+        ),
+    ),
+    of_deletions(
+        "minute-ends-in-a-dead-disk",
+        "What was renamed is said to be gone by the heartbeat that names its directory as failed.",
+        _LOST,
+        (f"{_TRACKER}.heard", "if failed:", "if False:"),
+    ),
+    of_deletions(
+        "nowhere-and-gone",
+        "Of what may lie in a failed directory, and was not told where, it is said that it is removed.",
+        _LOST,
+        (f"{_TRACKER}.heard", "has_lost and entry.removed.directory in _NOWHERE", "False"),
+    ),
+    of_deletions(
+        "nowhere-and-gone-within-the-minute",
+        "What was renamed nobody knows where is said to be gone, though a directory failed at once.",
+        _LOST,
+        (f"{_TRACKER}._look_at_directories", "{*lost, *_NOWHERE} if has_less else lost", "lost"),
+    ),
+    of_deletions(
+        "replaced-and-there",
+        "Data is said to be there for certain in a log directory that a broker was started anew without.",
+        _LOST,
+        (
+            f"{_TRACKER}._may_be_replaced",
+            "return not lost if removed.directory == LOST else removed.directory not in lost",
+            "return False",
+        ),
+    ),
+    of_deletions(
+        "lost-by-another-start",
+        "What a broker lost before its last start counts as what it has lost since.",
+        _LOST,
+        (
+            "kraftd.controller.deletions.lost_directories:LostDirectories.of",
+            "directories if epoch == broker_epoch else _NONE",
+            "directories",
         ),
     ),
     of_deletions(

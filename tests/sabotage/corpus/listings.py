@@ -119,6 +119,14 @@ LISTINGS = (
         where=(f"{_STARTS}::test_what_is_told_of_such_a_start_is_what_it_does",),
     ),
     mutant(
+        "explains-a-failed-directory-as-if-all-were-flushed",
+        "KIP-966",
+        "Where no ELR is kept, a replica whose log directory failed is said to lead, and nothing to be lost.",
+        "tests",
+        (f"{_EXPLAINING}:_Elections.leads_then", "elected.is_unclean or has_failed", "elected.is_unclean"),
+        where=(f"{_STARTS}::test_without_elr_only_a_failed_directory_costs_what_was_not_flushed",),
+    ),
+    mutant(
         "explains-the-deletions-of-a-topic-of-the-same-name",
         "KIP-516",
         "A topic that was made anew is told with the replicas of the one that was deleted.",

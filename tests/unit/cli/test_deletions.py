@@ -95,7 +95,7 @@ def test_pages_are_put_together(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
         (
             {"state": INELIGIBLE, "is_directory_offline": True, "is_heard": False},
             "DirOffline?",
-            "perhaps there, since its log directory is offline",
+            "perhaps there: its log directory is offline, or was replaced",
         ),
         (
             {"state": SUCCESSFUL, "is_heard": False},

@@ -92,10 +92,10 @@ class World:
             self.now_ms += step_ms
             self.apply(NoOpRecord())
 
-    def hear(self, broker_id, offset, epoch=None, *, is_starting=False):
+    def hear(self, broker_id, offset, epoch=None, *failed, is_starting=False):
         epoch = broker_id if epoch is None else epoch
         now = Now(self.now_ms, self.now_ms)
-        self.tracker.heard(broker_id, epoch, offset, now, is_starting=is_starting)
+        self.tracker.heard(broker_id, epoch, offset, now, frozenset(failed), is_starting=is_starting)
 
     @property
     def told(self):

@@ -4,6 +4,7 @@ import pytest
 
 from kraftd.controller.deletions import tracker
 from kraftd.controller.deletions.tracker import DELETE_DELAY_MS, READS_WITHIN_MS
+from kraftd.metadata.parts.brokers import BROKERS
 from kraftd.metadata.parts.topics.partitions import LOST, MIGRATING, UNASSIGNED
 from kraftd.protocol.messages import ListDeletionsRequest
 from kraftd.records.messages import (
@@ -70,9 +71,9 @@ def start(world, *directories, state=None, is_heard=True):
 
 
 def flags(world):
-    """State, whether the directory is offline, set aside, and heard, of each entry."""
+    """State, whether the directory is offline, set aside, and certain, of each entry."""
     return [
-        (each.state, each.is_directory_offline, each.is_set_aside, each.is_heard)
+        (each.state, each.is_directory_offline, each.is_set_aside, each.is_certain)
         for each in world.tracker.entries()
     ]
 
@@ -193,10 +194,10 @@ def test_a_start_without_the_directory_leaves_the_data_where_it_is() -> None:
     epoch = start(world, E)
     for _ in range(2):
         world.hear(1, world.end, epoch=epoch)
-        assert flags(world) == [(INELIGIBLE, True, False, True)]
+        assert flags(world) == [(INELIGIBLE, True, False, False)], "it may have been replaced"
         world.fail_over()
     world.apply(UnregisterBrokerRecord(1, epoch))
-    assert flags(world) == [(INELIGIBLE, True, False, True)]
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
     epoch = start(world)
     world.hear(1, world.end, epoch=epoch)
     assert (flags(world), world.refused) == ([(SUCCESSFUL, False, True, True)], [])
@@ -265,18 +266,123 @@ def test_behind_a_snapshot_nothing_is_known_of_offline_directories() -> None:
     assert world.told == {}
 
 
+# --- replaced by another one, for all that is known
+
+NEW_DISK = directory(77)
+
+
+@pytest.mark.parametrize("removed", ["before the start", "after it"])
+@pytest.mark.parametrize("is_unregistered", [False, True])
+@pytest.mark.parametrize("directories", [(NEW_DISK,), (NEW_DISK, E)], ids=["machine", "disk"])
+def test_what_a_start_came_without_is_perhaps_there(directories, is_unregistered, removed) -> None:
+    """The machine died, or an operator put in an empty disk: the data is gone with what was there."""
+    world = jbod(partition(0, (1,)))
+    world.apply(losing(E))
+    if removed == "before the start":
+        world.apply(RemoveTopicRecord(T))
+        assert flags(world) == [(INELIGIBLE, True, False, True)]
+    if is_unregistered:
+        world.apply(UnregisterBrokerRecord(1, 1))
+    epoch = start(world, *directories, is_heard=False)
+    if removed == "after it":
+        world.apply(RemoveTopicRecord(T))
+    for _ in range(2):
+        world.hear(1, world.end, epoch=epoch)
+        assert flags(world) == [(INELIGIBLE, True, False, False)]
+        assert [(row.is_directory_offline, row.is_heard) for row in listed(world)[1]] == [(True, False)]
+        (told,) = explained(world).removals
+        assert (told.is_directory_offline, told.is_heard) == (True, False)
+        world.fail_over()
+    assert world.refused == []
+
+
+def test_a_broker_that_died_with_its_only_directory_may_be_another_machine() -> None:
+    world = World(partition(0, (1,)))
+    world.apply(fencing(1))
+    world.apply(RemoveTopicRecord(T))
+    assert flags(world) == [(INELIGIBLE, False, False, True)]
+    epoch = start(world, NEW_DISK)
+    world.hear(1, world.end, epoch=epoch)
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
+
+
+def test_what_comes_back_and_is_lost_again_is_there() -> None:
+    world = jbod(partition(0, (1,)))
+    world.apply(losing(E))
+    world.apply(RemoveTopicRecord(T))
+    start(world, E)
+    epoch = start(world, D, E)
+    world.apply(losing(E, epoch=epoch))
+    assert (flags(world), world.refused) == ([(INELIGIBLE, True, False, True)], [])
+    world.apply(losing(epoch=epoch))
+    assert flags(world) == [(INELIGIBLE, True, False, True)]
+
+
+def test_a_replica_in_a_lost_directory_is_there_if_its_broker_has_lost_one() -> None:
+    world = jbod(PartitionRecord(0, T, (1,), (1,), leader=1, directories=(LOST,)))
+    world.apply(losing(E))
+    world.apply(RemoveTopicRecord(T))
+    assert flags(world) == [(INELIGIBLE, True, False, True)]
+
+
+def test_behind_a_snapshot_nobody_knows_what_was_lost_before_it() -> None:
+    world = jbod(partition(0, (1,)))
+    world.apply(losing(E))
+    world.tracker.restored(500)
+    world.apply(RemoveTopicRecord(T))
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
+
+
 # --- of which nobody knows which directory it is
 
 
+def nowhere(where):
+    """Broker 1 with two directories, and a replica of which nobody knows in which of them it is."""
+    return jbod(PartitionRecord(0, T, (1,), (1,), leader=1, directories=(where,)))
+
+
 @pytest.mark.parametrize("where", [UNASSIGNED, MIGRATING])
-def test_what_is_nowhere_that_is_known_is_deleted_as_ever(where) -> None:
-    record = PartitionRecord(0, T, (1,), (1,), leader=1, directories=(where,))
-    world = jbod(record)
-    world.apply(losing(E))
+@pytest.mark.parametrize("knows", ["the log", "the heartbeat"])
+def test_what_is_nowhere_that_is_known_may_be_in_the_directory_that_failed(where, knows) -> None:
+    """The broker may have made it there, and failed before it told."""
+    world = nowhere(where)
+    if knows == "the log":
+        world.apply(losing(E))
+    world.hear(1, world.apply(RemoveTopicRecord(T)), None, *([D] if knows == "the heartbeat" else ()))
+    assert flags(world) == [(SUCCESSFUL, False, True, True)]
+    world.now_ms += LONG_MS
+    world.hear(1, world.end)
+    assert flags(world) == [(SUCCESSFUL, False, True, True)]
+
+
+@pytest.mark.parametrize("where", [UNASSIGNED, MIGRATING])
+@pytest.mark.parametrize("fails", ["while it runs", "as a heartbeat says", "at its start"])
+def test_what_is_nowhere_and_renamed_may_be_in_the_directory_that_failed(where, fails) -> None:
+    world = nowhere(where)
     world.hear(1, world.apply(RemoveTopicRecord(T)))
     assert flags(world) == [(SUCCESSFUL, False, False, True)]
-    world.apply(losing(D))
+    if fails == "while it runs":
+        world.apply(losing(E))
+    elif fails == "as a heartbeat says":
+        world.hear(1, world.end, None, D)
+    else:
+        start(world, E)
+    world.now_ms += LONG_MS
+    world.hear(1, world.end, world.image[BROKERS].get(1).broker_epoch)
+    assert flags(world) == [(SUCCESSFUL, False, True, True)]
+
+
+@pytest.mark.parametrize("where", [UNASSIGNED, MIGRATING])
+def test_what_is_nowhere_that_is_known_is_deleted_where_nothing_failed_since_the_start(where) -> None:
+    world = nowhere(where)
+    world.apply(losing(E))
+    epoch = start(world, NEW_DISK, E)
+    world.hear(1, world.end, epoch)
+    world.hear(1, world.apply(RemoveTopicRecord(T)), epoch)
     assert flags(world) == [(SUCCESSFUL, False, False, True)]
+    world.now_ms += DELETE_DELAY_MS
+    world.hear(1, world.end, epoch)
+    assert flags(world) == [(NON_EXISTENT, False, False, True)]
 
 
 def test_what_a_broker_that_names_no_directories_holds_is_deleted_as_ever() -> None:
@@ -289,7 +395,7 @@ def test_what_is_lost_is_offline_until_the_next_start() -> None:
     """The start may have found it: nobody knows which directory it was."""
     world = jbod(PartitionRecord(0, T, (1,), (1,), leader=1, directories=(LOST,)))
     world.hear(1, world.apply(RemoveTopicRecord(T)))
-    assert flags(world) == [(INELIGIBLE, True, False, True)]
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
     epoch = start(world)
     world.apply(losing(E, epoch=epoch))
     world.hear(1, world.end, epoch=epoch)
@@ -301,7 +407,7 @@ def test_what_a_broker_held_that_is_not_registered_waits_for_it_as_ever() -> Non
     world.apply(RemoveTopicRecord(T))
     assert flags(world) == [(INELIGIBLE, False, False, True)]
     start(world, E)
-    assert flags(world) == [(INELIGIBLE, True, False, True)]
+    assert flags(world) == [(INELIGIBLE, True, False, False)]
 
 
 # --- offline later
@@ -335,7 +441,7 @@ def test_a_directory_that_fails_long_after_a_deletion_was_not_heard_to_keep_anyt
     assert flags(world) == [(SUCCESSFUL, False, False, False)]
 
 
-@pytest.mark.parametrize("fails", ["while it runs", "while it starts"])
+@pytest.mark.parametrize("fails", ["while it runs", "while it starts", "before it is registered again"])
 def test_a_directory_that_fails_within_the_minute_leaves_it_open_what_is_there(fails) -> None:
     world = jbod(partition(0, (1,)), in_e(1))
     offset, epoch = world.apply(RemoveTopicRecord(T)), 1
@@ -344,6 +450,8 @@ def test_a_directory_that_fails_within_the_minute_leaves_it_open_what_is_there(f
     if fails == "while it runs":
         world.apply(losing(E))
     else:
+        if fails == "before it is registered again":
+            world.apply(UnregisterBrokerRecord(1, 1))
         epoch = start(world, E)
     world.hear(1, world.end, epoch=epoch)
     world.now_ms += LONG_MS
@@ -363,7 +471,47 @@ def test_a_directory_that_fails_after_the_minute_has_nothing_of_it() -> None:
     assert flags(world) == [(NON_EXISTENT, False, False, True)]
 
 
+def test_a_heartbeat_moves_nothing_in_a_directory_that_it_names_as_failed() -> None:
+    """That is registered only after it: what the broker has read before it failed nobody knows."""
+    world = jbod(partition(0, (1,)), in_e(1), partition(2, (1,)))
+    offset = world.apply(RemoveTopicRecord(T))
+    world.hear(1, offset, None, D)
+    assert flags(world) == [(STARTED, False, False, True), (SUCCESSFUL, False, False, True)]
+    world.apply(losing(E))
+    world.now_ms += LONG_MS
+    world.hear(1, world.end, None, D)
+    assert flags(world) == [(INELIGIBLE, True, False, True), (NON_EXISTENT, False, False, True)]
+    epoch = start(world)
+    world.hear(1, world.end, epoch)
+    assert (flags(world)[0], world.refused) == ((SUCCESSFUL, False, True, True), [])
+
+
+def test_a_minute_does_not_end_with_the_heartbeat_that_names_the_directory_as_failed() -> None:
+    world = jbod(partition(0, (1,)), in_e(1))
+    offset = world.apply(RemoveTopicRecord(T))
+    world.hear(1, offset)
+    world.now_ms += DELETE_DELAY_MS
+    world.hear(1, offset, None, D)
+    assert flags(world) == [(SUCCESSFUL, False, True, True), (NON_EXISTENT, False, False, True)]
+    world.apply(losing(E))
+    world.now_ms += LONG_MS
+    world.hear(1, offset, None, D)
+    assert flags(world)[0] == (SUCCESSFUL, False, True, True)
+
+
 # --- by the controller
+
+
+def test_a_heartbeat_that_reads_a_deletion_and_names_its_directory_ends_nothing_there() -> None:
+    world = BrokerWorld()
+    assert world.register(11, log_dirs=(D, E)).error_code == 0
+    world.beat(11)
+    topic_id = world.topic(1, (11,))
+    world.append(PartitionChangeRecord(0, topic_id, directories=(D,)))
+    world.append(RemoveTopicRecord(topic_id))
+    world.beat(11, offset=world.controller.applied_offset - 1, offline_log_dirs=(D,))
+    (told,) = read(world, ListDeletionsRequest()).removals
+    assert (told.state, told.is_directory_offline, told.is_heard) == (INELIGIBLE, True, True)
 
 
 def test_a_heartbeat_that_tells_of_a_failed_directory_ends_no_deletion_there() -> None:
