@@ -35,13 +35,21 @@ _SET_ASIDE: Final = "in -stray if it was there: look"
 _DOWN_UNHEARD: Final = "perhaps there, until the broker is back"
 _LOST: Final = "there, since its log directory is offline"
 _LOST_UNHEARD: Final = "perhaps there: its log directory is offline, or was replaced"
+_OLD_COPY: Final = (
+    "there as an old copy, since its log directory is offline: remove it before the broker is started with "
+    "that disk"
+)
+_OLD_COPY_UNHEARD: Final = (
+    "perhaps there as an old copy: its log directory is offline, or was replaced; remove it before the "
+    "broker is started with that disk"
+)
 READ_UNHEARD: Final = (
     "gone, or in -delete for a minute at most (the broker may have read the deletion under an earlier active "
     "controller)"
 )
 """Where the data is, by state, in words."""
 
-UNCERTAIN: Final = frozenset((_SET_ASIDE, _DOWN_UNHEARD, _LOST_UNHEARD))
+UNCERTAIN: Final = frozenset((_SET_ASIDE, _DOWN_UNHEARD, _LOST_UNHEARD, _OLD_COPY_UNHEARD))
 """The words for data of which nobody knows whether it is there."""
 
 
@@ -92,6 +100,8 @@ def short_state(state: str) -> str:
 
 def data_text(removal: ListDeletionsResponseRemoval | ExplainPartitionResponseRemoval) -> str:
     """Where the data is of a replica that was taken away."""
+    if removal.is_directory_offline and removal.is_set_aside:
+        return _OLD_COPY if removal.is_heard else _OLD_COPY_UNHEARD
     if removal.is_directory_offline:
         return _LOST if removal.is_heard else _LOST_UNHEARD
     if removal.is_set_aside:

@@ -17,10 +17,10 @@ Schema of `delete`: a list of topic, topic_id (null where the node does not tell
 Schema of `deletions`: begin_offset (of what was taken away before it nothing is known), dropped (older
     replicas that are not kept any more), removals (a list of topic, topic_id, partitions, broker_id, offset
     (of the record that took them away), reason (topic deleted, reassigned), state (Kafka's name), data (where
-    it is, in words), set_aside (it stays in -stray), heard (whether the active controller has heard all that
-    the broker reported since; false, too, where the log directory may have been replaced),
-    directory_offline (it is ineligible because its log directory is offline), removed_ms, since_ms (of the
-    state; unless heard, when this active controller was told of it)).
+    it is, in words), set_aside (it stays in -stray; with directory_offline, as an old copy), heard (whether
+    the active controller has heard all that the broker reported since; false, too, where the log directory
+    may have been replaced), directory_offline (it is ineligible because its log directory is offline),
+    removed_ms, since_ms (of the state; unless heard, when this active controller was told of it)).
 
 Follows: Kafka's CreateTopics and DeleteTopics; the names of options and the lines of `kafka-topics`.
 Differs: `list` has numbers beside the names, and each topic that was created has its own.
@@ -66,6 +66,7 @@ _IDS_MAX = 8
 
 _PERHAPS_GONE = "Gone?"
 _DIRECTORY_OFFLINE = "DirOffline"
+_OLD_COPY = "OldCopy"
 
 _SHORT_REASONS: Mapping[str, str] = {"topic deleted": "deleted", "reassigned": "moved"}
 """Why replicas were taken away, for a table."""
@@ -276,7 +277,7 @@ def _deletion_state(row: Mapping[str, Any]) -> str:
         return _PERHAPS_GONE
     short = short_state(row["state"]).removeprefix("Deletion")
     if row["directory_offline"]:
-        short = _DIRECTORY_OFFLINE
+        short = _OLD_COPY if row["set_aside"] else _DIRECTORY_OFFLINE
     return f"{short}?" if row["data"] in UNCERTAIN else short
 
 

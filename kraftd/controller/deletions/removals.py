@@ -40,6 +40,7 @@ class Added(NamedTuple):
     topic_id: Uuid
     partition: int
     broker_id: NodeId
+    directory: Uuid
 
 
 class Found(NamedTuple):
@@ -98,8 +99,9 @@ class _Search:
         for broker_id in sorted(before.keys() - {*replicas}):
             reason, directory = RemovalReason.REASSIGNED, before[broker_id]
             yield Removed(offset, topic.name, topic_id, broker_id, (partition_id,), reason, directory)
+        told = dict(zip(replicas, record.directories or (), strict=False))  # none, at an old level
         for broker_id in sorted({*replicas} - before.keys()):
-            yield Added(topic_id, partition_id, broker_id)
+            yield Added(topic_id, partition_id, broker_id, told.get(broker_id, MIGRATING))
 
     def deleted(self, topic_id: Uuid, offset: Offset) -> Iterator[Removed]:
         """What the deletion of a topic takes away, by broker and directory."""

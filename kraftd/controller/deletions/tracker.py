@@ -16,7 +16,9 @@ and no heartbeat moves it, until the broker is started anew with the directory, 
 was renamed less than a minute before the directory failed nobody knows whether it was: it is told as set
 aside. So is a replica of which nobody knows where it is, while its broker has lost any directory. And once
 the broker was started anew without the directory, nobody knows whether that was replaced: the data may be
-gone with it (`may_be_replaced`).
+gone with it (`may_be_replaced`). A replica that is assigned to its broker again, in another directory, leaves
+an old copy there (`is_old_copy`): the entry goes on until the broker is started with that directory, which it
+is only without one of the two.
 
 Follows: the TopicDeletionManager of Kafka's controller before KRaft; what brokers do, LogManager of Kafka
 4.3. Differs: nothing waits for it.
@@ -290,9 +292,13 @@ class DeletionTracker:
     def _assigned_again(self, added: Added, now_ms: int) -> None:
         """A replica is back that was to be deleted: what becomes of its data is the partition's again."""
         entry = self._moved.get((added.topic_id, added.partition, added.broker_id))
-        if entry is not None:
-            self._end_waiting(entry)
-            self._move(entry, ReplicaState.OFFLINE, now_ms)
+        # In another directory than one that is offline it is made anew: an old copy stays in that.
+        if entry is not None and (entry.lost_in is None or entry.removed.directory == added.directory):
+            self._is_back(entry, now_ms)
+
+    def _is_back(self, entry: Entry, now_ms: int) -> None:
+        self._end_waiting(entry)
+        self._move(entry, ReplicaState.OFFLINE, now_ms)
 
     def _look_at_brokers(self, image: MetadataImage, now_ms: int) -> None:
         """Move what waits for brokers that went down or came back."""
@@ -316,6 +322,10 @@ class DeletionTracker:
             self._set_aside(broker_id, {*lost, *_NOWHERE} if has_less else lost)
             known = {**self._waiting.pop(broker_id, {}), **self._lost.pop(broker_id, {})}
             for key, entry in sorted(known.items()):
+                is_found = entry.lost_in is not None and _lost_now(entry, broker) is None
+                if is_found and _is_assigned(entry.removed, after):
+                    self._is_back(entry, now_ms)  # it was started, so there is one copy
+                    continue
                 self._look_at_directory(entry, broker, now_ms)
                 where = self._waiting if entry.lost_in is None else self._lost
                 where.setdefault(broker_id, OrderedDict())[key] = entry
@@ -329,7 +339,7 @@ class DeletionTracker:
 
     def _look_at_directory(self, entry: Entry, broker: RegisterBrokerRecord, now_ms: int) -> None:
         was_lost = entry.lost_in is not None
-        entry.lost_in = lost_in(entry.lost_in, broker, entry.removed.directory)
+        entry.lost_in = _lost_now(entry, broker)
         is_lost = entry.lost_in is not None
         entry.may_be_replaced = is_lost and self._may_be_replaced(entry.removed, broker.broker_epoch)
         self._wait(entry, removed_state(0, -1, is_up=not broker.fenced, is_lost=is_lost), now_ms)
@@ -381,6 +391,25 @@ class DeletionTracker:
 def _is_up(image: MetadataImage, broker_id: NodeId) -> bool:
     broker = image[BROKERS].get(broker_id)
     return broker is not None and not broker.fenced
+
+
+def is_old_copy(entry: Entry, image: MetadataImage) -> bool:
+    """Whether it lies in a directory that is offline while the replica is its broker's again, in another
+    directory: with both a Kafka broker does not start (LogManager: duplicate log directories).
+    """
+    return entry.is_directory_offline and _is_assigned(entry.removed, image)
+
+
+def _is_assigned(removed: Removed, image: MetadataImage) -> bool:
+    """Whether a replica that was moved away is back."""
+    if removed.reason is not RemovalReason.REASSIGNED:
+        return False
+    partition = image[TOPICS].partition(removed.topic_id, removed.partitions[0])
+    return partition is not None and removed.broker_id in partition.replicas
+
+
+def _lost_now(entry: Entry, broker: RegisterBrokerRecord) -> Epoch | None:
+    return lost_in(entry.lost_in, broker, entry.removed.directory)
 
 
 def _read(waiting: Mapping[_Key, Entry], reported: Offset, failed: frozenset[Uuid]) -> Iterator[Entry]:

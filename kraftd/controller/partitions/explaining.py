@@ -14,12 +14,12 @@ deletion is: of a partition that is deleted, that alone.
 How many records an unclean election loses no controller knows: offsets of partitions are the brokers'.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from kraftd.controller.context import ReadContext
 from kraftd.controller.deletions.removals import Removed
-from kraftd.controller.deletions.tracker import Entry
+from kraftd.controller.deletions.tracker import Entry, is_old_copy
 from kraftd.controller.operations import SessionReadOperation
 from kraftd.controller.partitions.broker_changes import lost
 from kraftd.controller.partitions.election import Candidates, ElectionKind, elect
@@ -87,7 +87,9 @@ def _explained(context: ReadContext, partition: PartitionRecord) -> ExplainParti
     topic = rules.of_topic(partition.topic_id)
     elections = _Elections(context, partition, rules, topic.election)
     topic_id, index = partition.topic_id, partition.partition_id
-    gone = _removed(context, lambda one: one.topic_id == topic_id and index in one.partitions)
+    gone = _removed(
+        context, lambda one: one.topic_id == topic_id and index in one.partitions, partition.replicas
+    )
     return ExplainPartitionResponse(
         applied_offset=context.applied_offset,
         topic_id=topic_id,
@@ -103,14 +105,15 @@ def _explained(context: ReadContext, partition: PartitionRecord) -> ExplainParti
             _replica(context.image, partition, at, elections.leads_then(at))
             for at in range(len(partition.replicas))
         ),
-        removals=_removals(
-            context.image, [one for one in gone if one.removed.broker_id not in partition.replicas]
-        ),
+        removals=_removals(context.image, gone),
     )
 
 
-def _removed(context: ReadContext, is_wanted: Callable[[Removed], bool]) -> list[Entry]:
-    """What is known of replicas that were taken away, of each broker the newest; the newest of all last.
+def _removed(
+    context: ReadContext, is_wanted: Callable[[Removed], bool], replicas: Sequence[NodeId] = ()
+) -> list[Entry]:
+    """What is known of replicas that were taken away, of each broker the newest; the newest of all last. Of
+    brokers that have a replica, only old copies.
 
     It looks at all that the tracker keeps: `tracker.REPLICAS_MAX` at most, in a millisecond.
     """
@@ -118,9 +121,10 @@ def _removed(context: ReadContext, is_wanted: Callable[[Removed], bool]) -> list
         return []
     newest: dict[NodeId, Entry] = {}
     for entry in context.deletions.entries():
-        if is_wanted(entry.removed):
-            newest.pop(entry.removed.broker_id, None)
-            newest[entry.removed.broker_id] = entry
+        broker_id = entry.removed.broker_id
+        if is_wanted(entry.removed) and (broker_id not in replicas or is_old_copy(entry, context.image)):
+            newest.pop(broker_id, None)
+            newest[broker_id] = entry
     return list(newest.values())
 
 
@@ -133,7 +137,7 @@ def _removals(image: MetadataImage, entries: list[Entry]) -> tuple[ExplainPartit
             broker_state=_broker_state(brokers.get(entry.removed.broker_id)),
             offset=entry.removed.offset,
             reason=entry.removed.reason,
-            is_set_aside=entry.is_set_aside,
+            is_set_aside=entry.is_set_aside or is_old_copy(entry, image),
             is_heard=entry.is_certain,
             is_directory_offline=entry.is_directory_offline,
         )

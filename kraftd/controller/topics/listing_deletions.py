@@ -10,10 +10,11 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from kraftd.controller.context import ReadContext
-from kraftd.controller.deletions.tracker import Entry
+from kraftd.controller.deletions.tracker import Entry, is_old_copy
 from kraftd.controller.operations import SessionReadOperation
 from kraftd.controller.response_room import PageRoom, entry_bytes, ids_bytes
 from kraftd.errors import ErrorCode, InvariantError
+from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.replica_states import ReplicaState
 from kraftd.protocol.messages import (
     ListDeletionsRequest,
@@ -37,7 +38,7 @@ def list_deletions(context: ReadContext, request: ListDeletionsRequest) -> ListD
     entries = tracker.entries(after=(request.after_offset, request.after_broker_id))
     shown = (entry for entry in entries if request.is_all or entry.state not in OVER)
     for _, of_broker in groupby(shown, key=lambda entry: entry.key[:2]):
-        rows = _removals(of_broker)
+        rows = _removals(of_broker, context.image)
         if not room.add(sum(2 * entry_bytes(row.name) + ids_bytes(row.partitions) for row in rows)):
             next_cursor = ListDeletionsResponseNextCursor(page[-1].offset, page[-1].broker_id)
             break
@@ -51,16 +52,16 @@ def list_deletions(context: ReadContext, request: ListDeletionsRequest) -> ListD
     )
 
 
-def _removals(entries: Iterable[Entry]) -> Sequence[ListDeletionsResponseRemoval]:
+def _removals(entries: Iterable[Entry], image: MetadataImage) -> Sequence[ListDeletionsResponseRemoval]:
     """What one record took away from one broker, by the first partition."""
     found: dict[ListDeletionsResponseRemoval, list[int]] = {}
     for entry in entries:
-        found.setdefault(_without_partitions(entry), []).extend(entry.removed.partitions)
+        found.setdefault(_without_partitions(entry, image), []).extend(entry.removed.partitions)
     rows = [replace(row, partitions=tuple(sorted(partitions))) for row, partitions in found.items()]
     return sorted(rows, key=lambda row: row.partitions)
 
 
-def _without_partitions(entry: Entry) -> ListDeletionsResponseRemoval:
+def _without_partitions(entry: Entry, image: MetadataImage) -> ListDeletionsResponseRemoval:
     removed = entry.removed
     return ListDeletionsResponseRemoval(
         offset=removed.offset,
@@ -69,7 +70,7 @@ def _without_partitions(entry: Entry) -> ListDeletionsResponseRemoval:
         topic_id=removed.topic_id,
         reason=removed.reason,
         state=entry.state,
-        is_set_aside=entry.is_set_aside,
+        is_set_aside=entry.is_set_aside or is_old_copy(entry, image),
         is_heard=entry.is_certain,
         is_directory_offline=entry.is_directory_offline,
         removed_ms=entry.removed_ms,

@@ -57,7 +57,8 @@ class ExplainPartitionResponseReplica(Struct, frozen=True, gc=False):
 
 class ExplainPartitionResponseRemoval(Struct, frozen=True, gc=False):
     """In `ExplainPartitionResponse.removals`. The replicas that were taken away, the newest of each
-    broker, as far as the active controller knows; of brokers that hold one now none.
+    broker, as far as the active controller knows; of brokers that hold one now only an old copy in a log
+    directory that is offline.
     """
 
     broker_id: int = 0
@@ -119,6 +120,7 @@ class ExplainPartitionResponse(Struct, frozen=True, gc=False):
     """Its replicas, the preferred leader first. ([]ExplainPartitionResponseReplica)"""
     removals: tuple[ExplainPartitionResponseRemoval, ...] = ()
     """The replicas that were taken away, the newest of each broker, as far as the active controller
-    knows; of brokers that hold one now none. ([]ExplainPartitionResponseRemoval)
+    knows; of brokers that hold one now only an old copy in a log directory that is offline.
+    ([]ExplainPartitionResponseRemoval)
     """
     unknown_tags: UnknownTags = ()

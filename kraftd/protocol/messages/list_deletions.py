@@ -54,7 +54,9 @@ class ListDeletionsResponseRemoval(Struct, frozen=True, gc=False):
     """
     is_set_aside: bool = False
     """Whether the broker was down and started anew meanwhile, so that the data lies in a directory that
-    ends in -stray, which nobody removes; or the log directory failed and may come back with it. (bool)
+    ends in -stray, which nobody removes; or the log directory failed and may come back with it. Where
+    IsDirectoryOffline holds, too: whether the replica is the broker's again, in another directory, so that
+    this is an old copy, with which the broker would not start. (bool)
     """
     is_heard: bool = False
     """Whether the active controller has heard all that the broker reported since. If not, a broker that

@@ -258,7 +258,37 @@ DELETIONS = (
         "back-and-deleted",
         "A replica that is assigned again is still told as being deleted.",
         _TESTS,
-        (f"{_TRACKER}._assigned_again", "self._move(entry, ReplicaState.OFFLINE, now_ms)", "pass"),
+        (f"{_TRACKER}._is_back", "self._move(entry, ReplicaState.OFFLINE, now_ms)", "pass"),
+    ),
+    of_deletions(
+        "old-copy-forgotten",
+        "A replica that is back in another directory makes forget the copy in the failed one.",
+        _LOST,
+        (
+            f"{_TRACKER}._assigned_again",
+            "(entry.lost_in is None or entry.removed.directory == added.directory)",
+            "True",
+        ),
+    ),
+    of_deletions(
+        "old-copy-is-a-stray",
+        "A broker that was started with the disk of an old copy is said to have set that aside.",
+        _LOST,
+        (
+            f"{_TRACKER}._look_at_directories",
+            "if is_found and _is_assigned(entry.removed, after):",
+            "if False:",
+        ),
+    ),
+    of_deletions(
+        "every-old-entry-is-an-old-copy",
+        "What lies in a failed directory is told as an old copy, though the replica is not back.",
+        _LOST,
+        (
+            "kraftd.controller.deletions.tracker:_is_assigned",
+            "return partition is not None and removed.broker_id in partition.replicas",
+            "return True",
+        ),
     ),
     of_deletions(
         "dropped-with-the-oldest",

@@ -144,11 +144,23 @@ LISTINGS = (
         "A broker that holds a replica again is told with the deletion of the one before.",
         "tests",
         (
-            f"{_EXPLAINING}:_explained",
-            "if one.removed.broker_id not in partition.replicas",
-            "if one.removed.broker_id >= 0",
+            f"{_EXPLAINING}:_removed",
+            "(broker_id not in replicas or is_old_copy(entry, context.image))",
+            "True",
         ),
         where=(f"{_STATES}::test_of_each_broker_the_newest_removal_is_told",),
+    ),
+    mutant(
+        "explains-no-old-copy",
+        "KIP-858",
+        "Where a broker has a replica again, nothing is told of the old copy in its failed directory.",
+        "tests",
+        (
+            f"{_EXPLAINING}:_removed",
+            "(broker_id not in replicas or is_old_copy(entry, context.image))",
+            "broker_id not in replicas",
+        ),
+        where=("tests/unit/controller/test_offline_deletions.py",),
     ),
     mutant(
         "explains-the-oldest-removal",

@@ -98,6 +98,22 @@ def test_pages_are_put_together(kraftctl: Kraftctl, quorum: ScriptedQuorum) -> N
             "perhaps there: its log directory is offline, or was replaced",
         ),
         (
+            {"state": INELIGIBLE, "is_directory_offline": True, "is_set_aside": True},
+            "OldCopy",
+            (
+                "there as an old copy, since its log directory is offline: remove it before the broker is "
+                "started with that disk"
+            ),
+        ),
+        (
+            {"state": INELIGIBLE, "is_directory_offline": True, "is_set_aside": True, "is_heard": False},
+            "OldCopy?",
+            (
+                "perhaps there as an old copy: its log directory is offline, or was replaced; remove it "
+                "before the broker is started with that disk"
+            ),
+        ),
+        (
             {"state": SUCCESSFUL, "is_heard": False},
             "Gone?",
             (

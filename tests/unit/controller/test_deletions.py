@@ -137,11 +137,11 @@ def test_a_reassignment_takes_away_and_adds_what_differs_from_the_change_before_
     image = cluster(*THREE, TopicRecord("t", T), partition(0, (1, 2)))
     reason = RemovalReason.REASSIGNED
     assert found(image, moved((1, 2, 3), adding_replicas=(3,)), moved((3,)), moved((1,))).moves == [
-        Added(T, 0, 3),
+        Added(T, 0, 3, directory(3)),
         Removed(8, "t", T, 1, (0,), reason, directory(1)),
         Removed(8, "t", T, 2, (0,), reason, directory(2)),
         Removed(9, "t", T, 3, (0,), reason, directory(3)),
-        Added(T, 0, 1),
+        Added(T, 0, 1, directory(1)),
     ]
 
 

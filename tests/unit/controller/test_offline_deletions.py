@@ -246,6 +246,58 @@ def test_a_replica_that_is_assigned_again_is_no_deletion_any_more() -> None:
     assert world.entry(1).state is OFFLINE
 
 
+def back_in(where):
+    return PartitionChangeRecord(0, T, replicas=(2, 1), directories=(directory(2), where))
+
+
+def told_of(world):
+    """What the list and the explanation say of broker 1: whether it is offline, an old copy, and certain."""
+    rows = [one for one in listed(world)[1] if one.broker_id == 1]
+    removals = [one for one in explained(world).removals if one.broker_id == 1]
+    flags_of = [
+        [(one.is_directory_offline, one.is_set_aside, one.is_heard) for one in each]
+        for each in (rows, removals)
+    ]
+    assert flags_of[0] == flags_of[1] or not removals
+    return flags_of[1]
+
+
+@pytest.mark.parametrize("where", [E, UNASSIGNED])
+def test_a_replica_that_is_back_in_another_directory_leaves_an_old_copy(where) -> None:
+    """A Kafka broker that finds both does not start: it was removed, then, or the new one was."""
+    world = jbod(partition(0, (1, 2)))
+    world.apply(losing(E))
+    world.apply(moved((2,)))
+    assert told_of(world) == [(True, False, True)]
+    world.apply(back_in(where))
+    for _ in range(2):
+        world.hear(1, world.end)
+        assert told_of(world) == [(True, True, True)]
+        world.fail_over()
+    epoch = start(world, NEW_DISK, E)
+    assert told_of(world) == [(True, True, False)]
+    epoch = start(world)
+    world.hear(1, world.end, epoch)
+    assert told_of(world) == []
+    assert ([each.state for each in world.tracker.entries()], world.refused) == ([OFFLINE], [])
+
+
+def test_an_old_copy_of_a_replica_that_is_moved_away_once_more_is_a_stray() -> None:
+    world = jbod(partition(0, (1, 2)))
+    world.apply(losing(E))
+    world.apply(moved((2,)))
+    world.apply(back_in(E))
+    world.apply(moved((2,)))
+    assert flags(world) == [(INELIGIBLE, True, False, True), (STARTED, False, False, True)]
+    world.apply(back_in(E))
+    assert told_of(world) == [(True, True, True)], "and not the newer one, which is back"
+    world.apply(moved((2,)))
+    epoch = start(world)
+    world.hear(1, world.end, epoch)
+    states = [(each.state, each.is_set_aside) for each in world.tracker.entries()]
+    assert (states[0], states[1], world.refused) == ((SUCCESSFUL, True), (OFFLINE, False), [])
+
+
 def test_what_is_too_old_is_dropped_from_an_offline_directory_too(monkeypatch) -> None:
     monkeypatch.setattr(tracker, "REPLICAS_MAX", 1)
     world = jbod(partition(0, (1,)), TopicRecord("u", U), in_e(0, U))
