@@ -169,7 +169,7 @@ LISTINGS = (
         "tests",
         (
             f"{_EXPLAINING}:_removed",
-            "newest.pop(entry.removed.broker_id, None)",
+            "newest.pop(broker_id, None)",
             "if entry.removed.broker_id in newest:\n                continue",
         ),
         where=(f"{_STATES}::test_of_each_broker_the_newest_removal_is_told",),
