@@ -104,7 +104,7 @@ class Entry(msgspec.Struct):
     """Whether its broker may have read the record while it was starting."""
     is_set_aside: bool = False
     """Whether its broker was started anew before it had read the record: the data is there as `…-stray`. Or
-    the directory failed, and comes back with that or with nothing.
+    it lies, or may lie, in a directory that failed, and comes back with that or with nothing.
     """
     reported_mono_ms: int = 0
     """When its broker reported that it has read the record, on the monotonic clock."""
