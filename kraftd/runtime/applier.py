@@ -1,8 +1,8 @@
 """Feeds snapshots and committed batches to the state machine without stopping the loop.
 
 `commit` raises the target, and in each turn, after the effects of a `poll`, `run` applies what is
-committed, in portions, for ten milliseconds at most: from memory, or, on a node that starts or lags, from the
-disk through a thread. After the portions of a `run` the raft node is told `Applied`, once.
+committed, batch by batch, for ten milliseconds at most: from memory, or, on a node that starts or lags, from
+the disk through a thread. After the batches of a `run` the raft node is told `Applied`, once.
 
 `load_snapshot` replaces the state by a snapshot's, for ten milliseconds a turn, too; the log behind it is
 applied afterwards. Until it is loaded nobody is told of its offset: nobody leads on half a state (D-23).
@@ -14,7 +14,7 @@ Any exception of the state machine is fatal (D-18): it could not apply the same 
 `kraftd.controller`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -28,7 +28,8 @@ from kraftd.storage.snapshots import SnapshotInfo
 from kraftd.types import Epoch, NodeId, Now, Offset, OffsetAndEpoch
 
 _PORTION_BYTES = 256 << 10
-_RUN_MS = 10
+_RUN_MS = 5
+"""After so long no further batch, or step of a load, is begun: one takes a millisecond, some take five."""
 
 APPLY = "Apply"
 """The kind under which applying is counted among the events of the controller."""
@@ -87,7 +88,9 @@ class Applier(TimedTurnTask):
         self._is_reading = False
         self._spent_turn = -1
         """The turn in which `_RUN_MS` are used up: its `run` may be called again after `Applied`."""
-        self._cold: list[CommittedBatch] = []
+        self._run_ends_ns = 0
+        self._batches: Iterator[CommittedBatch] | None = None
+        """What was read from the disk, or had no time; None if the log is to be asked."""
         self._unreadable = ""
         self._is_stuck = False
         """Whether there was a `stuck_reason` in the last `run`."""
@@ -120,7 +123,7 @@ class Applier(TimedTurnTask):
 
     def load_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """Replace the state by that of a snapshot, also if another one is being loaded (LSN-06)."""
-        self._cold, self._unreadable = [], ""
+        self._batches, self._unreadable = None, ""
         self._loader.load(snapshot_id, self._state_machine, self.applied_offset, self._on_loaded)
         self._driver.wake()
 
@@ -149,9 +152,10 @@ class Applier(TimedTurnTask):
             return
         before = self.applied_offset
         started_ns = self._clock_ns()
+        self._run_ends_ns = started_ns + _RUN_MS * 1_000_000
         work = self._loader.step if is_loading else self._apply_portion
         while work():
-            if self._clock_ns() - started_ns >= _RUN_MS * 1_000_000:
+            if self._clock_ns() >= self._run_ends_ns:
                 self._spent_turn = self._driver.turns
                 self._driver.wake()
                 break
@@ -171,15 +175,21 @@ class Applier(TimedTurnTask):
             caught_up()
 
     def _apply_portion(self) -> bool:
-        """Apply the batches that are in memory or were read. Returns whether more can be applied at once."""
-        before = self.applied_offset
-        batches, self._cold = self._cold, []
-        if not batches and before < self._target:
-            found = self._log.batches(before, _PORTION_BYTES, partial(self._cold_read, before))
-            if found is None:
+        """Apply the batches at hand while there is time. Returns whether more can be applied at once."""
+        before, left = self.applied_offset, self._batches
+        self._batches = None
+        # Time may have ended with the last one that was at hand: then the log is asked.
+        if left is None or not self._apply(left):
+            batches = self._log.batches(before, _PORTION_BYTES, partial(self._cold_read, before))
+            if batches is None:
                 self._is_reading = True
                 return False
-            batches = found
+            self._apply(batches)
+        return before < self.applied_offset < self._target
+
+    def _apply(self, batches: Iterator[CommittedBatch]) -> bool:
+        """Apply these, and keep those for which there is no time. Returns whether there was one."""
+        batch = None
         for batch in batches:
             # Of a batch that is committed in part, the rest may still be truncated.
             if batch.end_offset > self._target:
@@ -189,16 +199,19 @@ class Applier(TimedTurnTask):
                 self.applied_offset = batch.end_offset
                 self.applied_timestamp_ms = batch.timestamp_ms
                 self._applied(batch)
-        return before < self.applied_offset < self._target
+                if batch.end_offset < self._target and self._clock_ns() >= self._run_ends_ns:
+                    self._batches = batches
+                    break
+        return batch is not None
 
     def _on_loaded(self, info: SnapshotInfo) -> None:
         """The state machine is at the end of a snapshot; the log goes on there."""
         self.applied_offset, self.applied_timestamp_ms = info.id.offset, info.last_contained_timestamp_ms
-        self._cold, self._unreadable = [], ""
+        self._batches, self._unreadable = None, ""
         self._loaded(info)
         self._driver.wake()
 
-    def _cold_read(self, offset: Offset, batches: list[CommittedBatch] | None) -> None:
+    def _cold_read(self, offset: Offset, batches: Iterator[CommittedBatch] | None) -> None:
         self._is_reading = False
         # Node 3 reads at 40 when it installs a snapshot that ends at 90. What comes back is of the log that
         # it had before, which may have held other records above 90.
@@ -207,5 +220,5 @@ class Applier(TimedTurnTask):
         if batches is None:
             self._unreadable = f"the log cannot be read at offset {self.applied_offset}, which is committed"
         else:
-            self._cold = batches
+            self._batches = batches
         self._driver.wake()

@@ -7,7 +7,7 @@ committed when the read began: above that, the log may have been truncated and w
 module of its own, short as it is, so that the applier knows neither raft's memory nor the disk.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from kraftd.raft import RaftNode
 from kraftd.records.batch import BatchView, ending_by, walk
@@ -24,9 +24,9 @@ class CommittedLog:
         self._store = store
 
     def batches(
-        self, offset: Offset, max_bytes: int, when_read: Callable[[list[CommittedBatch] | None], None]
-    ) -> list[CommittedBatch] | None:
-        """The batches from an offset on, if they are in memory.
+        self, offset: Offset, max_bytes: int, when_read: Callable[[Iterator[CommittedBatch] | None], None]
+    ) -> Iterator[CommittedBatch] | None:
+        """The batches from an offset on, if they are in memory; each is decoded when it is asked for.
 
         If they are not, returns None and begins to read them from the disk. `when_read` is called with them
         on the loop, with None if the log cannot be read there.
@@ -44,10 +44,10 @@ class CommittedLog:
         self._store.read_cold(offset, max_bytes, ended)
         return None
 
-    def _committed(self, views: Iterable[BatchView]) -> list[CommittedBatch]:
+    def _committed(self, views: Iterable[BatchView]) -> Iterator[CommittedBatch]:
         take_values = self._raft_node.take_values
-        return [
-            CommittedBatch(
+        for view in views:
+            yield CommittedBatch(
                 base_offset=view.base_offset,
                 end_offset=view.end_offset,
                 epoch=view.epoch,
@@ -55,5 +55,3 @@ class CommittedLog:
                 records=() if view.is_control else take_values(view.base_offset) or view.values(),
                 size_bytes=view.size_bytes,
             )
-            for view in views
-        ]

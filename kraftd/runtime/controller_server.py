@@ -111,6 +111,9 @@ class Environment(msgspec.Struct, frozen=True):
     """16 unpredictable bytes, new at each call."""
     worker: Callable[[str], Worker]
     """Starts a thread of that name."""
+    pause_collector: Callable[[], None] = lambda: None
+    resume_collector: Callable[[], None] = lambda: None
+    """Collect no garbage while a snapshot is loaded, nor of it afterwards: all stays, and a pass is long."""
     tail_bytes: int = TAIL_BYTES
     fetch_bytes: int = FETCH_BYTES_MAX
 
@@ -127,11 +130,9 @@ class ControllerServer(RaftListener, NoticeLogger):
         *,
         listen: Callable[[Server], Endpoint],
         on_shutdown_ready: Callable[[ShutdownReady], None],
-        on_snapshot_loaded: Callable[[], None] = lambda: None,
     ) -> None:
         """Build the parts; `listen` binds the server's address and returns the one to advertise."""
         self._config, self._directory, self._logger = config, directory, logger
-        self._on_snapshot_loaded = on_snapshot_loaded
         started_at = environment.clock()
         driver = self.driver = Driver(environment.loop, end_turn=self._end_turn, clock=environment.clock)
         self._notice_logger = RaftNoticeLogger(logger, environment.loop.time)
@@ -145,7 +146,7 @@ class ControllerServer(RaftListener, NoticeLogger):
         self.metrics = RaftMetrics(started_at.mono_ms)
         threads = ("kraftd-flush", "kraftd-read", "kraftd-snapshot")
         flush, read, write = self.workers = tuple(environment.worker(name) for name in threads)
-        self._loader = self._make_loader()
+        self._loader = self._make_loader(environment)
         self.log_checker = self._make_log_checker()
         self.log_cleaner = self._make_log_cleaner()
         found = StoreFindings(self.log_checker.damaged, self.log_cleaner.tell_not_removed)
@@ -211,13 +212,15 @@ class ControllerServer(RaftListener, NoticeLogger):
             nonce=environment.nonce,
         )
 
-    def _make_loader(self) -> SnapshotLoader:
+    def _make_loader(self, environment: Environment) -> SnapshotLoader:
         return SnapshotLoader(
             self._directory.snapshots,
             log_start=lambda: self._directory.log.start_offset,
             worker=self.workers[1],
             driver=self.driver,
             logger=self._logger,
+            begins=environment.pause_collector,
+            ends=environment.resume_collector,
         )
 
     def _make_applier(self, clock_ns: Callable[[], int]) -> Applier:
@@ -378,7 +381,6 @@ class ControllerServer(RaftListener, NoticeLogger):
     def _snapshot_loaded(self, info: SnapshotInfo) -> None:
         self.snapshotter.loaded(info)
         self._snapshot_check.begin()
-        self._on_snapshot_loaded()
 
     # What the executor calls for the state machine and the log.
 

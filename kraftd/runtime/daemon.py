@@ -148,6 +148,12 @@ def _listening(address: Endpoint, key: str) -> Iterator[None]:
         raise ConfigError(f"cannot listen on {address}: {reason}; see {key}") from error
 
 
+def _resume_collector() -> None:
+    """Collect garbage again, but go through nothing of what a snapshot brought: all of it stays."""
+    gc.freeze()
+    gc.enable()
+
+
 class SystemRandomSource(RandomSource):
     """Random numbers of the operating system."""
 
@@ -189,6 +195,8 @@ class Daemon:
             jitter=random.uniform,
             nonce=lambda: os.urandom(16),
             worker=lambda name: Worker(loop, name),
+            pause_collector=gc.disable,
+            resume_collector=_resume_collector,
         )
         self._server = ControllerServer(
             config,
@@ -197,8 +205,6 @@ class Daemon:
             environment,
             listen=self._listen,
             on_shutdown_ready=self._shutdown_ready,
-            # The collector is not to go through a million entities that stay.
-            on_snapshot_loaded=gc.freeze,
         )
 
     def _listen(self, server: Server) -> Endpoint:

@@ -129,7 +129,10 @@ class SnapshotLoader:
         worker: Worker,
         driver: Driver,
         logger: Logger,
+        begins: Callable[[], None] = lambda: None,
+        ends: Callable[[], None] = lambda: None,
     ) -> None:
+        """Begin with nothing to load. `begins` is called before each load, `ends` after it, well or not."""
         self.stuck_reason = ""
         """Why neither a snapshot nor the log leads to a state; empty if one does."""
         self.retry_at_ms = NEVER_MS
@@ -141,6 +144,7 @@ class SnapshotLoader:
         self._worker = worker
         self._driver = driver
         self._logger = logger
+        self._begins, self._ends = begins, ends
         self._load: _Load | None = None
         self._state_machine: Restorable
         self._applied_offset: Offset
@@ -213,8 +217,11 @@ class SnapshotLoader:
     def stop(self) -> None:
         """Load no more."""
         load, self._load = self._load, None
-        if load is not None and not load.is_reading:
+        if load is None:
+            return
+        if not load.is_reading:
             load.reader.release()
+        self._ends()
 
     def _begin(self, snapshot_id: OffsetAndEpoch) -> None:
         name = names.snapshot_name(snapshot_id)
@@ -222,6 +229,7 @@ class SnapshotLoader:
         if reader is None:
             self._replace_damaged(snapshot_id, f"{name}: is not there, or cannot be opened")
             return
+        self._begins()
         decoder = SnapshotDecoder(name, snapshot_id.epoch)
         restore, began_ms = self._state_machine.restore(snapshot_id), self._driver.now().mono_ms
         self._load = load = _Load(snapshot_id, reader, decoder, restore, began_ms)

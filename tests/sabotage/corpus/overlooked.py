@@ -190,9 +190,9 @@ OVERLOOKED: tuple[Mutant, ...] = (
         ),
         (
             "kraftd.runtime.applier:Applier._cold_read",
-            "self._cold = batches",
-            "self._cold = batches\n"
-            "        self._target = max([self._target, *(b.end_offset for b in self._cold[:2])])",
+            "self._batches = batches",
+            "some = list(batches)\n        self._batches = iter(some)\n"
+            "        self._target = max([self._target, *(b.end_offset for b in some[:2])])",
         ),
     ),
 )

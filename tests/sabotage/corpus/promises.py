@@ -337,7 +337,7 @@ PROMISES = (
         "What is committed is applied in slices, and the rest of a slice is forgotten.",
         "tests",
         (
-            "kraftd.runtime.applier:Applier._apply_portion",
+            "kraftd.runtime.applier:Applier._apply",
             "self.applied_offset = batch.end_offset",
             "self.applied_offset = self._target",
         ),
@@ -349,7 +349,7 @@ PROMISES = (
         "The state machine is given batches above the high watermark.",
         "tests",
         (
-            "kraftd.runtime.applier:Applier._apply_portion",
+            "kraftd.runtime.applier:Applier._apply",
             "if batch.end_offset > self._target:",
             "if False:",
         ),
@@ -361,7 +361,7 @@ PROMISES = (
         "A standby swallows what its state machine could not apply, and leads later with a hole.",
         "tests",
         (
-            "kraftd.runtime.applier:Applier._apply_portion",
+            "kraftd.runtime.applier:Applier._apply",
             "self._state_machine.apply(batch)",
             "try:\n                self._state_machine.apply(batch)\n            except Exception:\n                pass",
         ),

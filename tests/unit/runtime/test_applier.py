@@ -205,17 +205,64 @@ def test_a_long_log_is_applied_over_many_turns_also_if_a_turn_comes_back_to_it()
     ticks_ns = count(0, 20_000_000)
     feeder = applier(world, machine, clock_ns=lambda: next(ticks_ns))
     feeder.commit(7)
-    for applied in (2, 4, 6):
+    for applied in range(1, 7):
         world.turns += 1
         for _ in range(3):
             feeder.run(NOW)
         assert world.events[-1] == Applied(applied)
-        assert len(machine.applied) == applied
-        assert world.wakes == applied // 2, "one more turn, after the sockets were read"
+        assert [batch.base_offset for batch in machine.applied] == list(range(applied))
+        assert world.wakes == applied, "one more turn, after the sockets were read"
     world.turns += 1
     feeder.run(NOW)
     assert world.events[-1] == Applied(7)
-    assert world.wakes == 3
+    assert world.wakes == 6
+
+
+@pytest.mark.covers("D-16")
+@pytest.mark.parametrize("memory_from", [0, 100], ids=["from memory", "from the disk"])
+def test_a_turn_ends_between_two_large_batches_that_came_together(memory_from: int) -> None:
+    """Each takes 9 ms. What came with it is kept for the next turn, and is not read again."""
+    world, now_ns, began_ns, longest_ns = World(6, memory_from=memory_from), 0, 0, 0
+
+    class Slow(Machine):
+        def apply(self, batch: CommittedBatch) -> None:
+            nonlocal now_ns
+            now_ns += 9_000_000
+            super().apply(batch)
+
+    machine = Slow()
+    feeder = applier(world, machine, clock_ns=lambda: now_ns)
+    feeder.commit(6)
+    reads = 0
+    while feeder.applied_offset < 6:
+        while world.waiting:
+            world.waiting.pop()()
+            reads += 1
+        world.turns += 1
+        began_ns = now_ns
+        feeder.run(NOW)
+        longest_ns = max(longest_ns, now_ns - began_ns)
+    assert [batch.base_offset for batch in machine.applied] == list(range(6))
+    assert longest_ns < 10_000_000
+    assert reads == (2 if memory_from else 0), "three batches a read"
+
+
+def test_a_load_that_begins_drops_what_was_left_of_the_log() -> None:
+    """What had no time is below the snapshot, or of a log that is no more."""
+    world, machine = World(9), Machine()
+    ticks_ns = count(0, 20_000_000)
+    feeder = applier(world, machine, Loader(1), clock_ns=lambda: next(ticks_ns))
+    feeder.commit(9)
+    feeder.run(NOW)
+    world.batches = [encode_batch(offset, 2, 5, [b"other"]) for offset in range(9)]
+    feeder.load_snapshot(OffsetAndEpoch(1, 1))
+    while feeder.applied_offset < 9:
+        world.turns += 1
+        feeder.run(NOW)
+    assert [(batch.base_offset, batch.epoch) for batch in machine.applied] == [
+        (0, 1),
+        *((offset, 2) for offset in range(1, 9)),
+    ]
 
 
 @pytest.mark.covers("D-15", "LSN-08")
@@ -289,7 +336,7 @@ def test_the_log_goes_on_where_the_snapshot_ends_though_all_of_it_is_there() -> 
 @pytest.mark.covers("D-16", "D-23")
 def test_while_a_snapshot_is_restored_nothing_is_applied_and_nobody_is_told_anything() -> None:
     world, machine = World(9), Machine()
-    ticks_ns = count(0, 6_000_000)
+    ticks_ns = count(0, 3_000_000)
     feeder = applier(world, machine, Loader(5), clock_ns=lambda: next(ticks_ns))
     feeder.commit(8)
     feeder.load_snapshot(OffsetAndEpoch(6, 1))

@@ -95,6 +95,8 @@ class World:
         self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.loaded: list[SnapshotInfo] = []
+        self.loads: list[str] = []
+        """What it said of when it loads."""
         self.wakes = 0
         self.damaged: list[OffsetAndEpoch] = []
         """What counts no more."""
@@ -107,6 +109,8 @@ class World:
             worker=self,  # type: ignore[arg-type]
             driver=self,  # type: ignore[arg-type]
             logger=self,
+            begins=lambda: self.loads.append("begins"),
+            ends=lambda: self.loads.append("ends"),
         )
 
     @property
@@ -171,6 +175,28 @@ def test_the_state_is_the_snapshots_once_all_of_it_was_proved() -> None:
     assert world.lines[1][1] == {"offset": 90, "epoch": 3, "size_bytes": len(world.files[NEW]), "took_ms": 0}
     assert world.loader.percent == 100
     assert not world.loader.step()
+
+
+@pytest.mark.covers("D-23")
+def test_it_says_when_it_loads_and_when_that_has_ended() -> None:
+    """Well, badly, or since another one takes its place: the process collects no garbage meanwhile."""
+    world = World(MIDDLE, NEW)
+    world.load(NEW)
+    assert world.loads == ["begins"]
+    world.finish()
+    assert world.loads == ["begins", "ends"]
+
+    world.load(MIDDLE)
+    world.load(NEW)
+    assert world.loads[2:] == ["begins", "ends", "begins"]
+    world.loader.stop()
+    world.loader.stop()
+    assert world.loads[5:] == ["ends"]
+
+    world.files[NEW] = _cut(world.files[NEW])
+    world.load(NEW)
+    world.finish()
+    assert world.loads[6:] == ["begins", "ends", "begins", "ends"], "the one before it was loaded instead"
 
 
 @pytest.mark.covers("D-21", "D-35")
