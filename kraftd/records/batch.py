@@ -28,7 +28,7 @@ from kraftd.records.batch_header import (
     layout,
     why_illegal,
 )
-from kraftd.records.data_records import data_parts, data_values, usual_values
+from kraftd.records.data_records import USUAL_FROM, data_parts, data_values, usual_values
 from kraftd.serde.varint import encode_zigzag, read_zigzag, read_zigzag_long
 from kraftd.types import Epoch, Offset
 
@@ -253,8 +253,7 @@ class BatchView:
         if self.is_control:
             return []
         data = bytes(self.raw)
-        values = usual_values(data, self.record_count)
-        if values is not None:
+        if self.record_count >= USUAL_FROM and (values := usual_values(data, self.record_count)) is not None:
             return values
         out: list[bytes] = []
         try:

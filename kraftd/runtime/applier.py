@@ -29,7 +29,9 @@ from kraftd.types import Epoch, NodeId, Now, Offset, OffsetAndEpoch
 
 _PORTION_BYTES = 256 << 10
 _RUN_MS = 5
-"""After so long no further batch, or step of a load, is begun: one takes a millisecond, some take five."""
+"""After so long no more is begun: a step of a load, or `_LOOK_RECORDS`, takes 1 ms, and sometimes 5."""
+_LOOK_RECORDS = 256
+"""After so many applied records it is looked whether time is over."""
 
 APPLY = "Apply"
 """The kind under which applying is counted among the events of the controller."""
@@ -189,7 +191,7 @@ class Applier(TimedTurnTask):
 
     def _apply(self, batches: Iterator[CommittedBatch]) -> bool:
         """Apply these, and keep those for which there is no time. Returns whether there was one."""
-        batch = None
+        batch, unlooked = None, 0
         for batch in batches:
             # Of a batch that is committed in part, the rest may still be truncated.
             if batch.end_offset > self._target:
@@ -199,9 +201,12 @@ class Applier(TimedTurnTask):
                 self.applied_offset = batch.end_offset
                 self.applied_timestamp_ms = batch.timestamp_ms
                 self._applied(batch)
-                if batch.end_offset < self._target and self._clock_ns() >= self._run_ends_ns:
-                    self._batches = batches
-                    break
+                unlooked += batch.end_offset - batch.base_offset
+                if unlooked >= _LOOK_RECORDS:
+                    unlooked = 0
+                    if self._clock_ns() >= self._run_ends_ns:
+                        self._batches = batches
+                        break
         return batch is not None
 
     def _on_loaded(self, info: SnapshotInfo) -> None:

@@ -181,21 +181,25 @@ class DeletionTracker:
         self._last_batch = batch.epoch, now_ms
         if batch.epoch == epoch and now_ms > last_ms:
             self._passed_ms += min(now_ms - last_ms, PASSED_MAX_MS)
-        if before[BROKERS] is not after[BROKERS]:
+        topics_before = before[TOPICS]
+        has_new_brokers = before[BROKERS] is not after[BROKERS]
+        has_new_topics = topics_before is not after[TOPICS]
+        if not has_new_brokers and not has_new_topics:
+            return
+        if has_new_brokers:
             self._lost_directories.applied(before, after)
-        if before[TOPICS] is not after[TOPICS]:
-            found = found_in(batch.records, batch.base_offset, before[TOPICS], REPLICAS_MAX)
+        if has_new_topics:
+            found = found_in(batch.records, batch.base_offset, topics_before, REPLICAS_MAX)
             for each in found.moves:
                 if isinstance(each, Removed):
                     self._add(each, now_ms, after)
                 else:
                     self._assigned_again(each, now_ms)
             self.dropped_count += found.left_out
-        if before[BROKERS] is not after[BROKERS]:
+        if has_new_brokers:
             self._look_at_directories(before, after, now_ms)
-        if before[TOPICS] is not after[TOPICS] or before[BROKERS] is not after[BROKERS]:
-            self._look_at_brokers(after, now_ms)
-            self._drop_oldest()
+        self._look_at_brokers(after, now_ms)
+        self._drop_oldest()
 
     def heard(
         self,
