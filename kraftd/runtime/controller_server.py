@@ -77,7 +77,7 @@ from kraftd.runtime.request_failures import RequestFailures
 from kraftd.runtime.request_gate import gate_of
 from kraftd.runtime.request_router import Requester, RequestRouter
 from kraftd.runtime.snapshot_check import SnapshotCheck
-from kraftd.runtime.snapshot_loader import SnapshotLoader
+from kraftd.runtime.snapshot_loader import Collector, NoCollector, SnapshotLoader
 from kraftd.runtime.snapshot_transfer import SnapshotTransfer
 from kraftd.runtime.snapshotter import Snapshotter
 from kraftd.runtime.store import DirectoryStore, StoreFindings
@@ -111,9 +111,7 @@ class Environment(msgspec.Struct, frozen=True):
     """16 unpredictable bytes, new at each call."""
     worker: Callable[[str], Worker]
     """Starts a thread of that name."""
-    pause_collector: Callable[[], None] = lambda: None
-    resume_collector: Callable[[], None] = lambda: None
-    """Collect no garbage while a snapshot is loaded, nor of it afterwards: all stays, and a pass is long."""
+    collector: Collector = NoCollector()
     tail_bytes: int = TAIL_BYTES
     fetch_bytes: int = FETCH_BYTES_MAX
 
@@ -219,8 +217,7 @@ class ControllerServer(RaftListener, NoticeLogger):
             worker=self.workers[1],
             driver=self.driver,
             logger=self._logger,
-            begins=environment.pause_collector,
-            ends=environment.resume_collector,
+            collector=environment.collector,
         )
 
     def _make_applier(self, clock_ns: Callable[[], int]) -> Applier:

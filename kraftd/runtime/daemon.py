@@ -148,12 +148,6 @@ def _listening(address: Endpoint, key: str) -> Iterator[None]:
         raise ConfigError(f"cannot listen on {address}: {reason}; see {key}") from error
 
 
-def _resume_collector() -> None:
-    """Collect garbage again, but go through nothing of what a snapshot brought: all of it stays."""
-    gc.freeze()
-    gc.enable()
-
-
 class SystemRandomSource(RandomSource):
     """Random numbers of the operating system."""
 
@@ -195,8 +189,7 @@ class Daemon:
             jitter=random.uniform,
             nonce=lambda: os.urandom(16),
             worker=lambda name: Worker(loop, name),
-            pause_collector=gc.disable,
-            resume_collector=_resume_collector,
+            collector=gc,
         )
         self._server = ControllerServer(
             config,

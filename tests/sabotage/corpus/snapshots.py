@@ -288,7 +288,7 @@ SNAPSHOTS = (
         "tests",
         (
             "kraftd.runtime.applier:Applier._apply",
-            "if self._clock_ns() >= self._run_ends_ns:",
+            "if batch.end_offset < self._target and self._clock_ns() >= self._run_ends_ns:",
             "if False:",
         ),
         where=APPLYING,
@@ -302,20 +302,11 @@ SNAPSHOTS = (
         where=APPLYING,
     ),
     mutant(
-        "left-over-outlives-the-load",
-        "D-21",
-        "What had no time of the former log is applied behind the snapshot that took its place.",
+        "sleeps-behind-a-load",
+        "D-18",
+        "What was read of the log before a snapshot was loaded wakes nobody, and what is behind that waits.",
         "tests",
-        (
-            "kraftd.runtime.applier:Applier.load_snapshot",
-            'self._batches, self._unreadable = None, ""',
-            'self._unreadable = ""',
-        ),
-        (
-            "kraftd.runtime.applier:Applier._on_loaded",
-            'self._batches, self._unreadable = None, ""',
-            'self._unreadable = ""',
-        ),
+        ("kraftd.runtime.applier:Applier._cold_read", "self._driver.wake()", "pass"),
         where=APPLYING,
     ),
     mutant(
@@ -325,8 +316,20 @@ SNAPSHOTS = (
         "tests",
         (
             "kraftd.runtime.snapshot_loader:SnapshotLoader.stop",
-            "self._ends()",
-            "if self.loaded_count:\n        self._ends()",
+            "self._collector.enable()",
+            "if self.loaded_count:\n        self._collector.enable()",
+        ),
+        where=LOADING,
+    ),
+    mutant(
+        "garbage-of-each-try-stays",
+        "D-23",
+        "What was there when a load failed is never gone through, however often one is tried.",
+        "tests",
+        (
+            "kraftd.runtime.snapshot_loader:SnapshotLoader.stop",
+            "self._collector.enable()",
+            "self._collector.freeze()\n    self._collector.enable()",
         ),
         where=LOADING,
     ),

@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+import weakref
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -88,3 +89,20 @@ async def test_a_client_id_of_msgpack_is_a_name_and_not_a_book() -> None:
         assert [len(request.client_id or "") for _, request in node.requests] == [limits.CLIENT_ID_MAX]
         (line,) = [fields for event, fields in node.log.lines if event == "bad_frame"]
         assert "client id" in line["reason"]
+
+
+@pytest.mark.covers("D-38")
+@pytest.mark.parametrize("talk", [greet_at_length, ask_at_length])
+async def test_a_connection_that_ended_is_no_garbage(talk: Callable[[Node], Awaitable[None]]) -> None:
+    """While a snapshot is loaded no garbage is collected, and a disk that hangs may make that long."""
+    node = serving()
+    async with running(node):
+        await talk(node)
+        gc.disable()
+        try:
+            (ended,) = map(weakref.ref, node.server.connections.values())
+            ended().close("the test ends it")  # type: ignore[union-attr]
+            await node.until(lambda: not node.server.connections)
+            await node.until(lambda: ended() is None)
+        finally:
+            gc.enable()

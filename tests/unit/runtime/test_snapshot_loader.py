@@ -13,7 +13,7 @@ from kraftd.records.batch import scan
 from kraftd.records.frame import encode_record
 from kraftd.records.messages import NoOpRecord
 from kraftd.records.snapshot import encode_snapshot
-from kraftd.runtime.snapshot_loader import SnapshotLoader
+from kraftd.runtime.snapshot_loader import Collector, SnapshotLoader
 from kraftd.storage import StorageFailure
 from kraftd.storage.snapshots import PIECE_BYTES, SnapshotInfo
 from kraftd.types import NEVER_MS, Now, OffsetAndEpoch
@@ -84,6 +84,20 @@ class Reader:
         self.world.open.remove(self.id)
 
 
+class RecordedCollector(Collector):
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def disable(self) -> None:
+        self.calls.append("disable")
+
+    def freeze(self) -> None:
+        self.calls.append("freeze")
+
+    def enable(self) -> None:
+        self.calls.append("enable")
+
+
 class World:
     """Directory, thread, driver and log of lines in one."""
 
@@ -95,8 +109,7 @@ class World:
         self.jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.loaded: list[SnapshotInfo] = []
-        self.loads: list[str] = []
-        """What it said of when it loads."""
+        self.collector = RecordedCollector()
         self.wakes = 0
         self.damaged: list[OffsetAndEpoch] = []
         """What counts no more."""
@@ -109,8 +122,7 @@ class World:
             worker=self,  # type: ignore[arg-type]
             driver=self,  # type: ignore[arg-type]
             logger=self,
-            begins=lambda: self.loads.append("begins"),
-            ends=lambda: self.loads.append("ends"),
+            collector=self.collector,
         )
 
     @property
@@ -178,25 +190,28 @@ def test_the_state_is_the_snapshots_once_all_of_it_was_proved() -> None:
 
 
 @pytest.mark.covers("D-23")
-def test_it_says_when_it_loads_and_when_that_has_ended() -> None:
-    """Well, badly, or since another one takes its place: the process collects no garbage meanwhile."""
+def test_no_garbage_is_collected_while_it_loads_and_what_was_loaded_is_never_gone_through() -> None:
+    """However a load ends garbage is collected again; of one that failed nothing is kept from that."""
     world = World(MIDDLE, NEW)
+    calls = world.collector.calls
     world.load(NEW)
-    assert world.loads == ["begins"]
+    assert calls == ["disable"]
     world.finish()
-    assert world.loads == ["begins", "ends"]
+    assert calls == ["disable", "freeze", "enable"]
 
+    calls.clear()
     world.load(MIDDLE)
     world.load(NEW)
-    assert world.loads[2:] == ["begins", "ends", "begins"]
+    assert calls == ["disable", "enable", "disable"]
     world.loader.stop()
     world.loader.stop()
-    assert world.loads[5:] == ["ends"]
+    assert calls[3:] == ["enable"]
 
+    calls.clear()
     world.files[NEW] = _cut(world.files[NEW])
     world.load(NEW)
     world.finish()
-    assert world.loads[6:] == ["begins", "ends", "begins", "ends"], "the one before it was loaded instead"
+    assert calls == ["disable", "enable", "disable", "freeze", "enable"], "the one before it was loaded"
 
 
 @pytest.mark.covers("D-21", "D-35")
