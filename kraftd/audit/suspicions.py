@@ -51,11 +51,11 @@ class HeardLeadersAreNotSuspected(Invariant):
     def on_event(self, node: NodeView, event: Event, now_ms: int) -> None:
         """Record when the leader is heard."""
         self._now_ms[node.node_id] = now_ms
+        if type(event) is not ResponseReceived or type(event.response) is not m.FetchResponse:
+            return
         state = node.state
         if (
-            isinstance(event, ResponseReceived)
-            and isinstance(event.response, m.FetchResponse)
-            and isinstance(state, Follower)
+            isinstance(state, Follower)
             and event.sender == state.leader_id
             and event.correlation_id == self._fetches.get(node.node_id)
             and event.response.error_code == ErrorCode.NONE

@@ -165,13 +165,14 @@ class Elections:
         """
         raft = self.raft
         state, suspicion = raft.state, raft.suspicion
+        if not suspicion.is_silent and now.mono_ms < suspicion.look_at_ms:
+            return  # nearly always
         if timeouts_deferred or not isinstance(state, Follower) or not self._may_suspect(state):
             return
         if not suspicion.is_silent:
-            if now.mono_ms >= suspicion.look_at_ms:
-                delay_ms = max(1, loss_delay_ms(raft.random_source))
-                delay_ms += BEHIND_DELAY_MS if raft.is_behind else 0
-                suspicion.on_silent(now.mono_ms, now.mono_ms + delay_ms)
+            delay_ms = max(1, loss_delay_ms(raft.random_source))
+            delay_ms += BEHIND_DELAY_MS if raft.is_behind else 0
+            suspicion.on_silent(now.mono_ms, now.mono_ms + delay_ms)
             return
         suspicion.silent_at_ms = now.mono_ms
         ballot = state.ballot

@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from kraftd.errors import InvariantError
 from kraftd.metadata.image import MetadataImage
 from kraftd.metadata.snapshot import to_values
 from kraftd.raft import SnapshotPoint, SnapshotPoints, end_of, write_delay_ms
@@ -161,14 +162,6 @@ class Snapshotter(TimedTurnTask):
         if self._kept is not None and self._kept.point.id.offset <= info.id.offset:
             self._kept = None
 
-    @property
-    def _replacement(self) -> _ImageAt | None:
-        """What takes the place of lost snapshots, None if none are lost: a point, if one waits to be written.
-        One that is none leaves the points of the log where all nodes have them.
-        """
-        image_at = self._kept or self._present
-        return image_at if image_at is not None and self._lacks_one(image_at.point.id.offset) else None
-
     def run(self, now: Now) -> None:
         """Begin the write whose turn has come, or encode a slice of the one that has begun."""
         if now.mono_ms < self.wake_at_ms():
@@ -184,8 +177,11 @@ class Snapshotter(TimedTurnTask):
         if write is not None:
             waits = write.is_encoded or write.queued >= _QUEUED_MAX
             return NEVER_MS if waits else self._slice_at_ms
+        image_at = kept or self._present
+        if image_at is None:
+            return NEVER_MS
         # What was lost here was lost here alone: the others write nothing at the same time.
-        if self._replacement is not None:
+        if self._lacks_one(image_at.point.id.offset):
             return self._retry_at_ms
         if kept is None:
             return NEVER_MS
@@ -198,9 +194,12 @@ class Snapshotter(TimedTurnTask):
             self._write.writer.drop()
 
     def _begin(self, now: Now) -> None:
-        chosen, self._kept = self._kept or self._replacement, None
+        """Begin to write at the point that waits. Without one, snapshots are lost, and the end of the last
+        batch takes their place: it is no point, and leaves those of the log where all nodes have them.
+        """
+        chosen, self._kept = self._kept or self._present, None
         if chosen is None:
-            return
+            raise InvariantError("a snapshot is due, and nothing was applied of which it could be")
         point = chosen.point
         timestamp_ms = point.last_contained_timestamp_ms
         pieces = encode_snapshot(

@@ -54,9 +54,9 @@ SNAPSHOTS = (
         "A leader whose snapshots went bad gives nobody the state before its log, until the next point.",
         "tests",
         (
-            "kraftd.runtime.snapshotter:Snapshotter._replacement",
-            "and self._lacks_one(image_at.point.id.offset)",
-            "and False",
+            "kraftd.runtime.snapshotter:Snapshotter.wake_at_ms",
+            "if self._lacks_one(image_at.point.id.offset):",
+            "if False:",
         ),
         where=WRITING,
     ),
@@ -67,8 +67,8 @@ SNAPSHOTS = (
         "tests",
         (
             "kraftd.runtime.snapshotter:Snapshotter.wake_at_ms",
-            "if self._replacement is not None:",
-            "if self._kept is None and self._replacement is not None:",
+            "if self._lacks_one(image_at.point.id.offset):",
+            "if kept is None and self._lacks_one(image_at.point.id.offset):",
         ),
         where=WRITING,
     ),
