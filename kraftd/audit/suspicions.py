@@ -73,13 +73,13 @@ class HeardLeadersAreNotSuspected(Invariant):
         """Check each pre-vote that a follower in touch asks for or grants."""
         del nodes
         state = node.state
-        if isinstance(effect, StateChanged):
+        if type(effect) is Send and type(effect.request) is m.FetchRequest:  # nearly always
+            if type(state) is Follower and effect.to == state.leader_id:
+                self._fetches[node.node_id] = effect.correlation_id
+        elif isinstance(effect, StateChanged):
             self._fetches.pop(node.node_id, None)
             if (effect.source, effect.target) == ("prospective", "candidate"):
                 self._need_fresh_grants(node)
-        elif isinstance(effect, Send) and isinstance(effect.request, m.FetchRequest):
-            if isinstance(state, Follower) and effect.to == state.leader_id:
-                self._fetches[node.node_id] = effect.correlation_id
         elif isinstance(effect, Send) and isinstance(state, Prospective):
             self._asked.pop(node.node_id, None)
         elif isinstance(state, Follower) and state.in_touch:
@@ -123,8 +123,10 @@ class PreVotesWriteNothing(Invariant):
 
     def on_handled(self, node: NodeView, event: Event, effects: Sequence[Effect]) -> None:
         """Check what a request for a pre-vote led to."""
-        request = event.request if isinstance(event, RequestReceived) else None
-        if not isinstance(request, m.VoteRequest) or not request.topics:
+        if type(event) is not RequestReceived or type(event.request) is not m.VoteRequest:
+            return
+        request = event.request
+        if not request.topics:
             return
         if request.topics[0].partitions[0].pre_vote and any(isinstance(e, PersistElection) for e in effects):
             self.fail(f"{node.node_id} was asked for a pre-vote, and writes an election")
