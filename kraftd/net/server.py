@@ -375,9 +375,7 @@ class InboundConnection(BudgetedConnection):
         self._server.forget(self)
         if self._kafka is not None:
             self._kafka.ended()
-            self._kafka = (
-                None  # it knows this connection: the two would be garbage that only a collector finds
-            )
+            self._kafka = None  # it knows this connection: the two would be garbage for a collector to find
         if self._is_reported:
             self._server.request_handler.connection_closed(self)
             self._server.handler.connection_ended(self)
