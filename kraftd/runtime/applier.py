@@ -1,11 +1,11 @@
 """Feeds snapshots and committed batches to the state machine without stopping the loop.
 
 `commit` raises the target, and in each turn, after the effects of a `poll`, `run` applies what is
-committed, batch by batch, for ten milliseconds at most: from memory, or, on a node that starts or lags, from
-the disk through a thread. After the batches of a `run` the raft node is told `Applied`, once.
+committed, batch by batch, and begins none after five milliseconds: from memory, or, on a node that starts or
+lags, from the disk through a thread. After the batches of a `run` the raft node is told `Applied`, once.
 
-`load_snapshot` replaces the state by a snapshot's, for ten milliseconds a turn, too; the log behind it is
-applied afterwards. Until it is loaded nobody is told of its offset: nobody leads on half a state (D-23).
+`load_snapshot` replaces the state by a snapshot's, as long in each turn; the log behind it is applied
+afterwards. Until it is loaded nobody is told of its offset: nobody leads on half a state (D-23).
 Where nothing leads to a state, the raft node is told `ApplyStuck`.
 
 Any exception of the state machine is fatal (D-18): it could not apply the same batch again.
@@ -137,7 +137,7 @@ class Applier(TimedTurnTask):
         self._state_machine.leader_changed(change.epoch, change.leader_id, is_self=is_self)
 
     def run(self, now: Now) -> None:
-        """Restore or apply for up to `_RUN_MS`, and schedule another turn if there is more."""
+        """Restore or apply until `_RUN_MS` are over, and schedule another turn if there is more."""
         if now.mono_ms >= self._loader.retry_at_ms:
             self._loader.retry()
         is_loading, was_stuck = self._loader.is_loading, self._is_stuck

@@ -112,6 +112,7 @@ class Environment(msgspec.Struct, frozen=True):
     worker: Callable[[str], Worker]
     """Starts a thread of that name."""
     collector: Collector = NoCollector()
+    """Paused while a snapshot is loaded."""
     tail_bytes: int = TAIL_BYTES
     fetch_bytes: int = FETCH_BYTES_MAX
 

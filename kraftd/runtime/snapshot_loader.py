@@ -2,7 +2,8 @@
 
 The applier asks for it (`load`) and then calls `step` in its turns, until `is_loading` is false. The file is
 read in the reader thread, a piece ahead of what is being restored; everything is proved on the way, and the
-state machine takes the new state as a whole, behind the last batch. Until then it is what it was.
+state machine takes the new state as a whole, behind the last batch. Until then it is what it was. No garbage
+is collected meanwhile.
 
 *A damaged snapshot.* The one before it is loaded, if the log reaches back to that; else what the log holds is
 applied from where the state machine is. Where neither works, `stuck_reason` says so, and it is tried again
